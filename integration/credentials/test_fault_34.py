@@ -12,7 +12,7 @@ import pytest
 import recipes
 from integration import servers
 from integration.credentials.authority import Authority
-from integration.credentials.servers import SENTINEL, SecureEtcd, SecureRedis, SecureZooKeeper
+from integration.credentials.servers import SENTINEL, USER, SecureEtcd, SecureRedis, SecureZooKeeper
 from integration.faults.actors import APIS, actor
 from tests.pace import taking
 
@@ -131,6 +131,23 @@ def test_fault_34_a_certificate_of_ours_from_elsewhere(
     assert mutual.address in said
     assert "client" in said
     assert "certificate" in said
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["by-certificate", "by-password"])
+def test_fault_34_the_gateway_refuses_a_certificate_with_a_name(
+    kind: str, mutual: Any, prefix: str, refused: Callable[..., str], named: bool
+) -> None:
+    """The gateway cannot tell who has connected, and says so: at once, with what to do."""
+    if kind != "etcd":
+        pytest.skip("only etcd has a gateway")
+    options = {**mutual.options, "tls_cert": mutual.authority.issue("named", common_name=USER)}
+    if not named:
+        del options["username"], options["password"]
+    said = refused(recipes.StoreRefused, mutual.url(prefix), options)
+    assert "etcds+grpc:// asks without the gateway" in said
+    by_grpc = mutual.url(prefix).replace("etcds://", "etcds+grpc://")
+    with recipes.connect(by_grpc, **options) as client, client.lock("a") as grant:
+        assert grant.held
 
 
 def test_fault_34_tls_to_a_plain_port(

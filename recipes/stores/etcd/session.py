@@ -34,7 +34,7 @@ class LeanResponse:
 
     def __init__(self, reply: Reply, store: str) -> None:
         self.status_code = reply.status
-        self.reason = reply.reason
+        self.reason = f"{reply.status} {reply.reason}"  # all that its error will say of either
         self.content = reply.body
         self._store = store
 

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _CANCELLED, _UNKNOWN, _INVALID, _DEADLINE, _DENIED = 1, 2, 3, 4, 7
-_EXHAUSTED, _INTERNAL, _UNAVAILABLE, _UNAUTHENTICATED = 8, 13, 14, 16
+_EXHAUSTED, _UNIMPLEMENTED, _INTERNAL, _UNAVAILABLE, _UNAUTHENTICATED = 8, 12, 13, 14, 16
 
 # Some versions put these under codes 2 or 13; they all mean "ask again, perhaps elsewhere".
 _PASSING = (
@@ -40,6 +40,11 @@ _PASSING = (
 )
 
 _NO_GATEWAY = " (if the gateway of this etcd is switched off, etcd+grpc:// asks without it)"
+_REFUSES_NAMES = "CommonName of client sending a request against gateway"
+_NAMED_BY_CERTIFICATE = (
+    "the gateway of this etcd serves nobody whose certificate carries a common name while there are users; "
+    "etcds+grpc:// asks without the gateway, as the user of that name"
+)
 
 _PASSING_CODES = (_CANCELLED, _DEADLINE, _INTERNAL, _UNAVAILABLE)
 
@@ -78,6 +83,8 @@ def error_of(store: str, status: str, text: str | bytes) -> Exception:
     except ValueError:
         found = None
     if not isinstance(found, dict):
+        if _REFUSES_NAMES in glimpse(text):
+            return EtcdError(_UNIMPLEMENTED, _NAMED_BY_CERTIFICATE)
         hint = _NO_GATEWAY if status.startswith("HTTP 404") else ""
         return unavailable(store, f"{status}: {glimpse(text)}{hint}")
     return error_in(store, found)

@@ -46,7 +46,7 @@ def test_a_response_has_what_etcd3gw_reads_of_one() -> None:
     with Server(echo) as server:
         session, pool, url = made(server, authorization=lambda: "t")
         response = session.post(url, json={})
-        assert (response.status_code, response.reason, response.json()["on"]) == (200, "OK", 0)
+        assert (response.status_code, response.reason, response.json()["on"]) == (200, "200 OK", 0)
         assert '"token": "t"' in response.text
         pool.close()
 

@@ -51,6 +51,17 @@ def test_a_refusal_becomes_the_error_it_means(text: str, kind: Any, code: int | 
         assert len(error.detail) < 200
 
 
+def test_a_gateway_that_is_switched_off_or_serves_no_such_certificate_names_the_other_url() -> None:
+    assert "etcd+grpc:// asks without it" in str(
+        error_of("h:1", "HTTP 404 Not Found", "404 page not found\n")
+    )
+    assert "grpc" not in str(error_of("h:1", "HTTP 502 Bad Gateway", "no"))
+    said = "CommonName of client sending a request against gateway will be ignored and not used as expected\n"
+    error = error_of("h:1", "HTTP 400 Bad Request", said)
+    assert isinstance(error, EtcdError)
+    assert "etcds+grpc:// asks without the gateway" in error.message
+
+
 def test_a_document_is_returned_with_its_numbers_as_such() -> None:
     assert document("h:1", b'{"count":"3","x":"3"}') == {"count": 3, "x": "3"}
 
