@@ -113,8 +113,10 @@ class Conn:
 
     def reset(self) -> None:
         """Close it, and have nothing delivered that the server has not got yet."""
-        forget_unsent(self.sock)
-        self.sock.close()
+        try:
+            forget_unsent(self.sock)
+        finally:
+            self.sock.close()
 
     def _await(self, write: bool, deadline: float) -> None:
         while (left := deadline - time.monotonic()) > 0:
@@ -183,6 +185,8 @@ def over_tls(sock: socket.socket, context: ssl.SSLContext, host: str | None) -> 
         while trace is not None:
             made = trace.tb_frame.f_locals.get("self")
             if isinstance(made, ssl.SSLSocket):
+                if made.fileno() == sock.fileno():  # an interrupt struck where both have it
+                    made.detach()
                 made.close()
             trace = trace.tb_next
         raise

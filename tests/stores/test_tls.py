@@ -200,3 +200,17 @@ def test_a_connection_that_was_reset_before_the_handshake_leaves_no_socket() -> 
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(number)
         del caught  # until here it has kept the frames, and what is in them
+
+
+def test_an_interrupt_amid_taking_a_connection_over_leaves_it_to_the_caller() -> None:
+    """Python's TLS socket and the plain one have the same descriptor for a moment: it is closed once."""
+
+    class Struck(socket.socket):
+        def gettimeout(self) -> None:
+            raise KeyboardInterrupt
+
+    ours, theirs = socket.socketpair()
+    with theirs, Struck(fileno=ours.detach()) as sock:
+        with pytest.raises(KeyboardInterrupt):
+            over_tls(sock, ssl.create_default_context(), "localhost")
+        assert os.fstat(sock.fileno())

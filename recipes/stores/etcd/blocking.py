@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -82,11 +83,11 @@ class EtcdConnection:
 
     def close(self) -> None:
         """Let go of connections and threads, within a second; never raises."""
-        try:
-            self._reader.close()
-        finally:  # an interrupt may strike as that waits
+        with contextlib.ExitStack() as closing:  # an interrupt leaves out one of them: so there are two
             for server in self._servers.values():
-                server.pool.close()
+                closing.callback(server.pool.close)
+                closing.callback(server.pool.close)
+            closing.callback(self._reader.close)
 
     def _server(self, endpoint: Endpoint) -> Server:
         speaker, context = self._wire.speaker(endpoint), self._context

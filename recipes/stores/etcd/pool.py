@@ -101,21 +101,20 @@ class Pool:
             one = time.monotonic() + GIVEN_UP_S, talk
             pipeline.talk = None
             self._given_up.append(one)  # as in `give`
-            self._drain_if_closed()
 
     def sweep(self) -> None:
         """Close what was given up, and has answered or had its time."""
         if self._given_up:
-            self._sweep(time.monotonic())
-            self._drain_if_closed()  # it may have been, in between
+            try:
+                self._sweep(time.monotonic())
+            finally:
+                self.drain_if_closed()
 
     def _sweep(self, now: float) -> None:
-        for _ in range(len(self._given_up)):
-            try:
-                one = self._given_up[0]
-            except IndexError:  # pragma: no cover - another thread sweeps as well
-                return
+        for one in self._given_up.copy():
             until, talk = one
+            if until > now and not talk.conn.stale():
+                continue
             over = True
             try:
                 try:
@@ -123,8 +122,8 @@ class Pool:
                 except ValueError:  # pragma: no cover - another thread took it
                     over = False
                     continue
-                over = until <= now or (talk.conn.stale() and talk.heard())
-                if not over:
+                if until > now and not talk.heard():
+                    over = False
                     self._given_up.append(one)
             finally:
                 if over:
@@ -146,7 +145,8 @@ class Pool:
                 if ours:
                     talk.conn.close()
 
-    def _drain_if_closed(self) -> None:
+    def drain_if_closed(self) -> None:
+        """Close what came back, if the pool was closed in between."""
         if self._closed:
             self.drain()
             self._sweep(math.inf)
@@ -185,7 +185,7 @@ class Pool:
             return
         pipeline.talk = None
         self._idle.append(talk)  # no interrupt strikes between these two
-        self._drain_if_closed()  # it may have been, in between
+        self.drain_if_closed()
 
 
 class Pipeline:
@@ -240,8 +240,9 @@ class Pipeline:
             self._pool.give_up(self, talk, reads=reads)
         elif talk is not None:
             talk.conn.close()
-        self.talk = None  # last: an interrupt before this has it done twice, which does no harm
+        self.talk = None  # now: an interrupt before this has it done twice, which does no harm
         self._failure = self._failure or "the call was interrupted"
+        self._pool.drain_if_closed()
 
     def _receive(self, deadline: float) -> Reply:
         talk = self.talk
