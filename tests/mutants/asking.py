@@ -8,7 +8,7 @@ __all__ = ["PYTEST", "used"]
 
 HANGS_S = 60
 PYTEST = (
-    *("-p", "no:cacheprovider", "-q", "-x", "--no-header", "--tb=no", "-rfE"),
+    *("-p", "no:cacheprovider", "-q", "-x", "--no-header", "--tb=no", "-rfE", "-m", "not long"),
     *("-o", "timeout_method=signal", f"--timeout={HANGS_S}"),
 )
 

@@ -38,7 +38,7 @@ def _swept_before_it_has_answered() -> list[Any]:
 def _free_though_it_never_answered() -> list[Any]:
     def sweep(self: Any, now: float) -> None:
         while self._given_up:
-            self.give(self._given_up.popleft()[1])
+            self.give(Pipeline(self, ()), self._given_up.popleft()[1])
 
     def take(self: Any, deadline: float) -> Any:
         self._sweep(0.0)
@@ -46,6 +46,14 @@ def _free_though_it_never_answered() -> list[Any]:
 
     original = Pool.take
     return [*swap(Pool, "_sweep", sweep), *swap(Pool, "take", take)]
+
+
+def _any_number_is_kept() -> list[Any]:
+    def give(self: Any, pipeline: Any, talk: Any) -> None:
+        pipeline.talk = None
+        self._idle.append(talk)
+
+    return swap(Pool, "give", give)
 
 
 def _closed_and_not_swept() -> list[Any]:
@@ -60,9 +68,9 @@ def _left_to_the_collector() -> list[Any]:
     kept: list[Any] = []
 
     def close(self: Any) -> None:
-        if self._left and self._talk is not None:
-            kept.append(self._talk)
-            self._talk = None
+        if self._left and self.talk is not None:
+            kept.append(self.talk)
+            self.talk = None
         original(self)
 
     original = Pipeline.close
@@ -257,7 +265,7 @@ CONNECTIONS = [
             "any number of idle connections is kept",
             ETCD,
             POOL,
-            lambda: swap(Pool, "give", lambda self, talk: self._idle.append(talk)),
+            _any_number_is_kept,
         ),
         (
             "a server is left that hardly had any time",

@@ -114,8 +114,8 @@ ETCD_VALUES = [
     _bug(
         "what was not sent may have been done (blocking)",
         Pipeline,
-        "__init__",
-        ("unsent=self._talk is None", "unsent=False"),
+        "send",
+        ("unsent=self.talk is None", "unsent=False"),
         tests=WIRES,
     ),
     _bug(

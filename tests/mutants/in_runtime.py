@@ -161,7 +161,7 @@ def _joined_for_ever() -> list[Any]:
 
 
 def _in_the_loop_only() -> list[Any]:
-    return swap(AsyncRuntime, "_end_without_loop", lambda self, session: nothing)
+    return swap(AsyncRuntime, "_end_without_loop", lambda self, session, connection: nothing)
 
 
 BLOCKING, TASKS, CORE = "blocking driver", "asyncio driver", "a grant's core"

@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.mutants.asking import PYTEST, used
 from tests.mutants.planting import VARIABLE, Case, case_named, in_the_package
 from tests.simulation.exhaustive import QUICK, explore
+from tests.simulation.explored import STORES as EXPLORED
+from tests.simulation.gates import by_default
 from tests.simulation.mutants import Mutant, kill
 from tests.simulation.quick import collect, hurry
 from tests.simulation.run import Schedule, run
@@ -22,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 LONG = "a long simulation"
 """What is not part of the default run."""
 CHUNK = 100
-SAMPLE = {"locks": 2_000, "election": 600, "group": 600, "partitions": 60, "multilock": 700}
-"""With how many schedules of a kind the default run is stood for; it runs that many, or more."""
+MOST = 2_000
+"""With how many schedules the default run is stood for, where it has more."""
 EARLY = 200
 AIMED = (*range(40), *range(860, 900))  # those of tests/simulation/test_clocks.py
 TRIES = 3
@@ -44,6 +46,27 @@ UNIT = {
     "group": ("tests/programs", "tests/rules"),
     "partitions": ("tests/programs", "tests/test_partitions.py"),
     "multi-lock": ("tests/programs",),
+    "barrier": ("tests/programs", "tests/rules"),
+    "handing on in process": ("tests/programs", "tests/run/test_leased_contenders.py"),
+    "guarding": ("tests/test_guards.py", "tests/programs"),
+    "values": (
+        *("tests/programs/test_values.py", "tests/programs/test_rewriting.py"),
+        *("tests/stores/test_etcd_protocol_values.py", "tests/stores/test_zookeeper_values.py"),
+    ),
+    "receipts": ("tests/stores/test_receipts.py", "tests/stores/test_receipts_by_hand.py"),
+    "doubt, and what was given up": (
+        *("tests/stores/test_etcd_protocol.py", "tests/stores/test_zookeeper_protocol.py"),
+        "tests/stores/etcd/test_given_up.py",
+    ),
+    "script of Redis": ("tests/stores/test_redis_protocol.py", "tests/stores/redis"),
+    "Redis protocol": ("tests/stores/test_redis_protocol.py", "tests/stores/redis"),
+    "bell and servers of Redis": ("tests/stores/redis",),
+    "SQL acts": ("tests/stores/test_sql_acts.py",),
+    "SQL protocol": ("tests/stores/test_sql_protocol.py",),
+    "SQL statements": ("tests/stores/test_sql_statements.py", "tests/stores/test_sql_acts.py"),
+    "what a database does": ("tests/stores/test_sql_acts.py", "tests/stores/sql"),
+    "cell protocol": ("tests/stores/test_cell_protocol.py",),
+    "acts on cells": ("tests/stores/test_redlock_acts.py", "tests/stores/test_memcached_acts.py"),
 }
 
 
@@ -86,13 +109,14 @@ def _lookers(case: Case, *, default: bool) -> Iterator[tuple[str, str]]:
     if not isinstance(mutant, Mutant):
         yield "unit tests", _unit(case, (mutant.tests,))
         return
+    count = min(by_default(case.store, mutant.of), MOST)
     with in_the_package(case):
-        yield "simulation", sample(case.store, mutant.of, range(EARLY))
-        if mutant.of == "locks":
+        yield "simulation", sample(case.store, mutant.of, range(min(EARLY, count)))
+        if mutant.of == "locks" and case.store in EXPLORED:
             yield "exhaustion", _exhaustion(case.store)
     yield "unit tests", _unit(case, UNIT[mutant.where])
     with in_the_package(case):
-        yield "simulation", sample(case.store, mutant.of, range(EARLY, SAMPLE[mutant.of]))
+        yield "simulation", sample(case.store, mutant.of, range(EARLY, count))
     if not default:
         yield LONG, _schedules(mutant, case.store)
 

@@ -70,7 +70,7 @@ def _an_ended_keepalive_counts() -> list[Any]:
 
 
 def _used_again() -> list[Any]:
-    return swap(Pool, "give_up", lambda self, talk, *, reads: self.give(talk))
+    return swap(Pool, "give_up", lambda self, pipeline, talk, *, reads: self.give(pipeline, talk))
 
 
 BLOCKING, TASKS = "blocking driver", "asyncio driver"

@@ -232,7 +232,7 @@ def disturbances_ignored() -> list[Any]:
 
 
 def release_is_only_said() -> list[Any]:
-    def release(held: Any) -> Any:
+    def release(held: Any, *, wait: bool = True) -> Any:
         yield from ()
         return True
 

@@ -155,7 +155,7 @@ def record_is_not_watched() -> list[Any]:
 
 
 def queue_is_not_watched() -> list[Any]:
-    return swap(programs, "List", lambda queue, most, watch=False: ops.List(queue, most))
+    return swap(programs, "List", lambda queue, most, watch=False, **more: ops.List(queue, most, **more))
 
 
 def nothing_is_withdrawn() -> list[Any]:

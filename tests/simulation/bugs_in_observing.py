@@ -160,7 +160,7 @@ def zookeeper_nodes_that_stay() -> list[Any]:
 
 
 def lists_without_a_watch() -> list[Any]:
-    return swap(observing, "List", lambda queue, most, watch=False: List(queue, most))
+    return swap(observing, "List", lambda queue, most, watch=False, **more: List(queue, most, **more))
 
 
 def never_notified_again() -> list[Any]:

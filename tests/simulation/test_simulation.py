@@ -20,6 +20,7 @@ from recipes._contract.operations import Ticket
 from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation.__main__ import STORES, shrink
 from tests.simulation.faults import AIMED, KINDS
+from tests.simulation.gates import OF, by_default
 from tests.simulation.mutants import MUTANTS, kill, planted
 from tests.simulation.oracles import Oracle
 from tests.simulation.run import Schedule, run
@@ -33,19 +34,6 @@ from tests.simulation.world import Violation, World
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROOT = Path(__file__).parents[2]
-GATE = {"etcd": 4_000, "zookeeper": 4_400, "redis": 1_000, "sql": 300, "sql-polling": 200, "cell": 600}
-"""Schedules of each store; more: ``nox -s simulate -- --store etcd --count 1000000``."""
-SHARE = {"etcd": 1, "zookeeper": 1, "redis": 4, "sql": 20, "sql-polling": 20}
-"""One of so many schedules of other recipes; more: ``nox -s simulate -- --store redis --of values``."""
-OF = {
-    "permits": (800, 6, 0),
-    "election": (300, 6, 6),
-    "group": (300, 6, 6),
-    "partitions": (40, 20, 6),
-    "multilock": (300, 12, 0),
-    "values": (200, 2, 5),
-}
-"""Schedules of other recipes on each store, and how many grants and observed states each has on average."""
 COUNTED = {"cell": 0.85}
 """The part of them that is long and hard enough to count, at least; else 0.99."""
 SWEPT = {"redis": 5}
@@ -80,7 +68,7 @@ def untraced(*arguments: str, **environment: str) -> list[str]:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("store", STORES)
 def test_no_schedule_breaks_a_promise(store: str) -> None:
-    count = GATE[store]
+    count = by_default(store, "locks")
     (line,) = untraced("-m", "tests.simulation", "--json", "--store", store, "--count", str(count))
     tally = json.loads(line)
     assert (tally["store"], tally["schedules"], tally["violations"]) == (store, count, [])
@@ -94,8 +82,8 @@ def test_no_schedule_breaks_a_promise(store: str) -> None:
 @pytest.mark.parametrize(("of", "store"), [(of, store) for of in OF for store in STORES if store != "cell"])
 def test_no_schedule_breaks_a_promise_of_another_recipe(of: str, store: str) -> None:
     """More of them: ``python -m tests.simulation --of election --schedules 100000``."""
-    most, grants, observed = OF[of]
-    count = most // SHARE[store]
+    _, grants, observed = OF[of]
+    count = by_default(store, of)
     (line,) = untraced(
         "-m", "tests.simulation", "--json", "--store", store, "--of", of, "--count", str(count)
     )
