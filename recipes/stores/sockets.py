@@ -105,7 +105,7 @@ class Conn:
     def stale(self) -> bool:
         """Say whether something arrived unasked, or it was closed: such a connection is of no use."""
         fd = self.sock.fileno()
-        return fd < 0 or readable(fd)
+        return fd < 0 or _wait(fd, False, 0.0)
 
     def close(self) -> None:
         """Close it; any thread may."""

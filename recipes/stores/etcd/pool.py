@@ -38,12 +38,12 @@ class _Talk:
 
     def good(self) -> bool:
         """Say whether it can carry another call; what a chatty server said meanwhile is read."""
-        for _ in range(_NEWS_READ):
-            if not self.conn.stale():
-                return self.line.usable
-            if not self.line.chatty or self.heard():
+        left = _NEWS_READ
+        while self.conn.stale():
+            left -= 1
+            if not left or not self.line.chatty or self.heard():  # there is no end to it, or no good
                 return False
-        return False  # there is no end to it
+        return self.line.usable
 
     def heard(self) -> bool:
         """Read what is there, and say whether that is a reply, the end, or no good."""
@@ -158,14 +158,15 @@ class Pool:
         """Return the connection used last that is still good, or a new one."""
         if self._closed:
             raise OSError("this link is closed")
-        while self._idle:
+        idle = self._idle
+        while idle:
             try:
-                talk = self._idle[-1]
+                talk = idle[-1]
             except IndexError:  # pragma: no cover - another thread took the last one
                 break
             try:
                 try:
-                    self._idle.remove(talk)
+                    idle.remove(talk)
                 except ValueError:  # pragma: no cover - another thread took it
                     continue
                 if talk.good():
@@ -185,7 +186,8 @@ class Pool:
             return
         pipeline.talk = None
         self._idle.append(talk)  # no interrupt strikes between these two
-        self.drain_if_closed()
+        if self._closed:  # by another thread
+            self.drain_if_closed()
 
 
 class Pipeline:
@@ -209,8 +211,8 @@ class Pipeline:
         """Send the calls; a failure shows at ``next``. Whatever is raised, `close` has to be called."""
         token = self._pool.token()
         try:
-            self.talk = self._pool.take(deadline)
-            self.talk.conn.send(self.talk.line.ask(self._calls, token), deadline)
+            talk = self.talk = self._pool.take(deadline)
+            talk.conn.send(talk.line.ask(self._calls, token), deadline)
         except OSError as error:
             self._fail(error, unsent=self.talk is None)
         except BaseException:
@@ -222,7 +224,21 @@ class Pipeline:
         """Return the next reply; StoreUnavailable if none came."""
         if not self._failure or self._replies:
             try:
-                return self._receive(deadline)
+                talk = self.talk
+                while not self._replies:
+                    assert talk is not None
+                    if more := talk.line.more():
+                        talk.conn.send(more, deadline)
+                    self._replies += talk.line.feed(talk.conn.receive(deadline))
+                reply = self._replies.popleft()
+                self._left -= 1
+                if talk is not None and self._left == 0 and talk.line.usable:
+                    self._failure = "all replies were taken"
+                    self._pool.give(self, talk)
+                elif talk is not None and not self._replies and not talk.line.owes:
+                    self._failure, self._broken = "the server closed the connection", True
+                    self.close()
+                return reply
             except (OSError, WireError) as error:
                 self._fail(error)
             except BaseException:
@@ -243,23 +259,6 @@ class Pipeline:
         self.talk = None  # now: an interrupt before this has it done twice, which does no harm
         self._failure = self._failure or "the call was interrupted"
         self._pool.drain_if_closed()
-
-    def _receive(self, deadline: float) -> Reply:
-        talk = self.talk
-        while not self._replies:
-            assert talk is not None
-            if more := talk.line.more():
-                talk.conn.send(more, deadline)
-            self._replies += talk.line.feed(talk.conn.receive(deadline))
-        reply = self._replies.popleft()
-        self._left -= 1
-        if talk is not None and self._left == 0 and talk.line.usable:
-            self._failure = "all replies were taken"
-            self._pool.give(self, talk)
-        elif talk is not None and not self._replies and not talk.line.owes:
-            self._failure, self._broken = "the server closed the connection", True
-            self.close()
-        return reply
 
     def _fail(self, error: Exception, *, unsent: bool = False) -> None:
         self._failure = failed(self._pool.endpoint.store, error, unsent=unsent)
