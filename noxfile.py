@@ -29,7 +29,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CODE = ("recipes", "tests", "integration", "bench", "docs/conf.py", "docs/generate", "noxfile.py")
 HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.py")
 
-BESIDE = ("-n", "5", "--dist", "worksteal")
+BESIDE = ("-n", "7", "--dist", "worksteal")
 """Run tests beside each other: nearly all of them mostly wait, so more than there are cores."""
 ALONE = (
     "integration/differential",
