@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from tests.contract.barrier import Barriers
+from tests.contract.calling_back import CallingBack
+from tests.contract.decorating import Decorating
+from tests.contract.election import Elections
 from tests.contract.exclusion import Exclusion
 from tests.contract.fixtures import OnUvloop
 from tests.contract.foreign import Foreign
+from tests.contract.group import Groups
+from tests.contract.handing import HandingOn
 from tests.contract.hanging import Hanging
 from tests.contract.inspecting import Inspecting
 from tests.contract.interrupts import Interrupts
 from tests.contract.listing import Listings
 from tests.contract.manners import Manners
+from tests.contract.multilock import MultiLocks
 from tests.contract.naming import Naming
+from tests.contract.observing import Observations
+from tests.contract.partitions import Partitions
+from tests.contract.permits import Permits
 from tests.contract.reading import Reading
 from tests.contract.reentry import Reentry
 from tests.contract.sessions import Sessions
@@ -103,3 +113,52 @@ class TestValues(OnUvloop, Values):
 
 class TestWatchedValues(OnUvloop, WatchedValues):
     """The value now, and after every change."""
+
+
+@pytest.mark.long
+class TestBarriers(OnUvloop, Barriers):
+    """See the base."""
+
+
+class TestCallingBack(OnUvloop, CallingBack):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestDecorating(OnUvloop, Decorating):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestElections(OnUvloop, Elections):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestGroups(OnUvloop, Groups):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestHandingOn(OnUvloop, HandingOn):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestMultiLocks(OnUvloop, MultiLocks):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestObservations(OnUvloop, Observations):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestPartitions(OnUvloop, Partitions):
+    """See the base."""
+
+
+@pytest.mark.long
+class TestPermits(OnUvloop, Permits):
+    """See the base."""

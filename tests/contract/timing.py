@@ -68,8 +68,9 @@ class Timing:
             client.acquire("x", timeout=timeout)
         assert client.tap.asked == []
 
-    def test_a_try_takes_no_longer_than_its_caller_allows(self, world: World) -> None:
-        a, b = world.client(frail=True, request_timeout=5), world.client()
+    @pytest.mark.parametrize("is_open", [True, False], ids=["open", "not-open"])
+    def test_a_try_takes_no_longer_than_its_caller_allows(self, world: World, is_open: bool) -> None:
+        a, b = world.client(frail=True, request_timeout=5, is_open=is_open), world.client()
         a.line.silence()
         with taking(0.5 + SLACK_S, at_least_s=0.5), pytest.raises(StoreUnavailable):
             a.try_acquire("x", timeout=0.5)

@@ -21,6 +21,7 @@ from recipes._run.hub import Hub
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import AsyncRuntime
 from recipes.errors import SessionLost
+from tests.mutants.in_sqlite import rewritten
 from tests.mutants.transports import TransportMutant, nothing
 from tests.simulation.bugs import swap
 
@@ -310,5 +311,11 @@ RUNTIME = [
         TASKS,
         "tests/run/test_leaving.py",
         _in_the_loop_only,
+    ),
+    TransportMutant(
+        "a renewal leaves alone what an interrupt left",
+        CORE,
+        "tests/run/test_struck.py::test_a_renewal_releases_what_an_interrupt_left_as_a_block_ended",
+        lambda: rewritten(interpreter, "_renew", ("call.runtime.sweep()", "pass")),
     ),
 ]
