@@ -158,15 +158,14 @@ class Pool:
         """Return the connection used last that is still good, or a new one."""
         if self._closed:
             raise OSError("this link is closed")
-        idle = self._idle
-        while idle:
+        while self._idle:
             try:
-                talk = idle[-1]
+                talk = self._idle[-1]
             except IndexError:  # pragma: no cover - another thread took the last one
                 break
             try:
                 try:
-                    idle.remove(talk)
+                    self._idle.remove(talk)
                 except ValueError:  # pragma: no cover - another thread took it
                     continue
                 if talk.good():
@@ -186,8 +185,8 @@ class Pool:
             return
         pipeline.talk = None
         self._idle.append(talk)  # no interrupt strikes between these two
-        if self._closed:  # by another thread
-            self.drain_if_closed()
+        if self._closed:
+            self.drain_if_closed()  # type: ignore[unreachable] # another thread may have closed it
 
 
 class Pipeline:
