@@ -140,11 +140,11 @@ def _idle(store: str) -> Bar:
 
 
 BARS = (
-    _zookeeper("uncontended, vs kazoo, p50", "alone", "kazoo", P50, 0.60, 0.50),
-    _zookeeper("hand-over at 2, vs kazoo, p50", "handover-2", "kazoo", P50, 0.65, 0.50),
+    _zookeeper("uncontended, vs kazoo, p50", "alone", "kazoo", P50, 0.50, 0.40),
+    _zookeeper("hand-over at 2, vs kazoo, p50", "handover-2", "kazoo", P50, 0.60, 0.50),
     _zookeeper("hand-over at 2, vs Curator, p50", "handover-2", "curator", P50, 0.75, 0.55),
     _zookeeper("hand-over at 8, vs kazoo, p50", "handover-8", "kazoo", P50, 0.60, 0.45),
-    _zookeeper("hand-over at 8, vs Curator, p50", "handover-8", "curator", P50, 0.90, 0.65),
+    _zookeeper("hand-over at 8, vs Curator, p50", "handover-8", "curator", P50, 0.85, 0.65),
     _zookeeper("hand-over at 32, vs kazoo, p50", "handover-32", "kazoo", P50, 0.60, 0.45),
     _zookeeper("hand-over at 32, vs Curator, p50", "handover-32", "curator", P50, 0.90, 0.65),
     _zookeeper("churn at 10, vs kazoo, mean", "churn", "kazoo", MEAN, 0.65, 0.50),
@@ -310,6 +310,12 @@ BARS = (
         )
         for store, label in (("postgres", "PostgreSQL"), ("mariadb", "MariaDB"))
     ),
-    Bar("import recipes over bare Python: ms", ("importing", "import recipes", "ms"), None, 100),
+    Bar("import recipes over bare Python: ms", ("importing", "import recipes", "ms"), None, 70),
+    Bar(
+        "import recipes, vs kazoo.client",
+        ("importing", "import recipes", "ms"),
+        ("importing", "import kazoo.client", "ms"),
+        0.6,
+    ),
     Bar("import recipes over bare Python: MiB", ("importing", "import recipes", "MiB"), None, 20),
 )
