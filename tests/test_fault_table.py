@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.faults.matrix import BELOW_INTEGRATION, collect, matrix, render, rows_named, written
+from integration.faults.matrix import BELOW_INTEGRATION, cannot, collect, matrix, render, rows_named, written
 from integration.faults.without import PROTECTIONS
 
 ROOT = Path(__file__).parents[1]
@@ -65,4 +65,7 @@ def test_every_test_of_a_fault_is_named() -> None:
 @pytest.mark.timeout(900)  # it imports all tests
 def test_the_stores_of_each_row_are_those_that_its_tests_run_on() -> None:
     """``python -m integration.faults.matrix`` writes the table anew."""
-    assert written() == render(matrix(collect()))
+    rows = matrix(collect())
+    assert written() == render(rows)
+    tested = {(row, store) for row, stores in rows.items() for store in stores}
+    assert tested & cannot().keys() == set(), "what is said to be impossible has a test"

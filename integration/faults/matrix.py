@@ -22,7 +22,17 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["BELOW_INTEGRATION", "STORES", "Collected", "collect", "matrix", "render", "rows_named", "written"]
+__all__ = [
+    "BELOW_INTEGRATION",
+    "STORES",
+    "Collected",
+    "cannot",
+    "collect",
+    "matrix",
+    "render",
+    "rows_named",
+    "written",
+]
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "integration/README.md"
@@ -59,6 +69,20 @@ SAID = {
     "test_fault_33_users_that_come_later": "etcd",
 }
 """The store of tests whose own words do not name it, by a part of what pytest calls them."""
+_LOCAL = ("SQLite", "in memory")
+_SQL = ("PostgreSQL", "MariaDB", "ShedLock's table")
+_QUORUM = ("etcd", "etcd by gRPC", "ZooKeeper", "Redlock")
+CANNOT: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "there is no server, and no way to it": ((*range(4, 15), 17, 18, 33, 34, 39, 40, 41, 48), _LOCAL),
+    "it is in one process, and ends with it": ((1, 2, 3, 22, 30, 35, 37, 47), ("in memory",)),
+    "no quorum decides": ((11, 39), tuple(one for one in STORES if one not in _QUORUM)),
+    "etcd alone compacts its history": ((16,), tuple(one for one in STORES if not one.startswith("etcd"))),
+    "ZooKeeper alone numbers by a counter": ((20,), tuple(one for one in STORES if one != "ZooKeeper")),
+    "a session is of no server": ((18,), ("Redlock", "Memcached", *_SQL)),
+    "it has no wall clock that counts, or no rival": ((48,), ("etcd", "etcd by gRPC", "ZooKeeper")),
+    "its connections are no database's": ((51, 52, 53, 54), tuple(one for one in STORES if one not in _SQL)),
+}
+"""What cannot happen, and why: to which rows that applies, and on which stores."""
 WHERE = (
     "integration",
     "tests/contract",
@@ -143,11 +167,22 @@ def _stores(nodeid: str) -> list[str]:
     return said or [store for store, shows in STORES.items() if shows.search(nodeid)]
 
 
+def cannot() -> dict[tuple[str, str], str]:
+    """Return for a row and a store why the fault cannot happen there."""
+    return {
+        (str(row), store): why for why, (rows, stores) in CANNOT.items() for store in stores for row in rows
+    }
+
+
 def render(rows: Mapping[str, Mapping[str, bool]]) -> str:
-    """Return the table: "x" runs by default, "f" in `nox -s faults` only."""
+    """Return the table: "x" runs by default, "f" in `nox -s faults` only, "-" cannot happen."""
+    never = cannot()
     lines = ["| row | " + " | ".join(STORES) + " |", "|---" * (len(STORES) + 1) + "|"]
     for row, stores in sorted(rows.items(), key=lambda item: int(item[0])):
-        cells = ("" if store not in stores else "f" if stores[store] else "x" for store in STORES)
+        cells = (
+            ("-" if (row, store) in never else "") if store not in stores else "f" if stores[store] else "x"
+            for store in STORES
+        )
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
