@@ -29,8 +29,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     found.close()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("stride", [STRIDE, 1])
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_a_call_interrupted_anywhere_leaves_nothing(
     pair: Pair, call: Callable[[Pair], None], stride: int
