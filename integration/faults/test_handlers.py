@@ -19,7 +19,7 @@ from tests.run.handlers import CALLS, Party, Storm
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 STORM_S = 8
-STRIDE = {"etcd": 23, "zookeeper": 13, "redis": 13}
+STRIDE = {"etcd": 37, "zookeeper": 23, "redis": 23}
 
 
 @pytest.fixture

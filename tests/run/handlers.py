@@ -6,6 +6,7 @@ A call is a function of a `Party`: it makes the call, and checks what it can. It
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import threading
@@ -28,6 +29,7 @@ FINE = (
     recipes.LockTimeout,
     recipes.SessionLost,
     recipes.WouldDeadlock,
+    recipes.OutcomeUnknown,
 )
 NAMES = ("held", "again", "read", "written", "free", "with", "other")
 
@@ -183,6 +185,75 @@ def close(party: Party) -> None:
     assert party.client.session.state == "closed"
 
 
+def semaphore(party: Party) -> None:
+    permits = party.client.semaphore("permits", 3)
+    with permits.acquire(timeout=SHORT_S, weight=2):
+        grant = permits.of(1).try_acquire()
+        assert grant is None or grant.release() or not grant.held
+
+
+def multilock(party: Party) -> None:
+    client = party.client
+    client.multilock(client.lock("free"), client.semaphore("permits", 3)).acquire(timeout=SHORT_S).release()
+
+
+def lead(party: Party) -> None:
+    candidates = party.client.election("leader")
+    with candidates.campaign("me", timeout=SHORT_S) as leadership:
+        leadership.proclaim("changed")
+    candidates.leader()
+
+
+def observe(party: Party) -> None:
+    with party.client.election("leader").observe() as leaders:
+        leaders.next(SHORT_S)
+
+
+def join(party: Party) -> None:
+    members = party.client.group("members")
+    with members.join(b"data") as membership:
+        membership.update(b"changed")
+        members.members()
+
+
+def watch_members(party: Party) -> None:
+    with party.client.group("members").watch() as seen:
+        seen.next(SHORT_S)
+
+
+def share(party: Party) -> None:
+    released = contextlib.suppress(StopIteration)  # the membership may be by then
+    with party.client.group("sharing").join() as member, member.partitions(["a", "b"]) as items, released:
+        items.next(SHORT_S)
+
+
+def value(party: Party) -> None:
+    one = party.client.value("value")
+    one.set(b"set")
+    stored = one.get()
+    assert stored is None or not one.set_if(b"never", stored.version - 1)
+    one.delete()
+
+
+def watch_value(party: Party) -> None:
+    with party.client.value("watched").changes() as seen:
+        seen.next(SHORT_S)
+
+
+def counter(party: Party) -> None:
+    one = party.client.counter("counter")
+    assert one.add(1) <= one.get()
+
+
+def latch(party: Party) -> None:
+    one = party.client.latch("latch", 1_000_000)
+    assert one.count_down() >= one.left()
+
+
+def barrier(party: Party) -> None:
+    party.client.barrier("barrier", 1).wait(SHORT_S)
+
+
 CALLS: tuple[Callable[[Party], None], ...] = (
     acquire,
     try_acquire,
@@ -206,6 +277,18 @@ CALLS: tuple[Callable[[Party], None], ...] = (
     open_,
     close,
     wait_in_vain,
+    semaphore,
+    multilock,
+    lead,
+    observe,
+    join,
+    watch_members,
+    share,
+    value,
+    watch_value,
+    counter,
+    latch,
+    barrier,
 )
 
 
