@@ -22,11 +22,15 @@ PATIENCE_S = 5.0
 
 KINDS: dict[str, Callable[..., Any]] = {
     "etcd": lambda **options: SecureEtcd("etcd-3.5", **options),
+    "etcd-grpc": lambda **options: SecureEtcd("etcd-3.4", grpc=True, **options),
     "zookeeper": SecureZooKeeper,
 }
 
 
-@pytest.fixture(scope="module", params=["etcd", pytest.param("zookeeper", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=["etcd", *(pytest.param(one, marks=pytest.mark.long) for one in KINDS if one != "etcd")],
+)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -59,7 +63,7 @@ def mutual(kind: str) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def plain(kind: str) -> Iterator[servers.Server]:
     """Yield a server without TLS."""
-    with servers.ALL["etcd-3.5" if kind == "etcd" else "zookeeper-3.8"].make() as server:
+    with servers.ALL[{"etcd": "etcd-3.5", "zookeeper": "zookeeper-3.8"}.get(kind, kind)].make() as server:
         yield server
 
 
