@@ -65,7 +65,17 @@ def forgetful35() -> Iterator[SecureEtcd]:
         yield server
 
 
-@pytest.fixture(params=[pytest.param("forgetful", marks=pytest.mark.long), "forgetful35"])
+@pytest.fixture(scope="module")
+def forgetful_grpc() -> Iterator[SecureEtcd]:
+    """Yield an etcd that does, asked by gRPC."""
+    with SecureEtcd("etcd-3.4", tls=False, token_ttl_s=1, grpc=True) as server:
+        yield server
+
+
+LONG = ("forgetful", "forgetful_grpc")
+
+
+@pytest.fixture(params=[*(pytest.param(one, marks=pytest.mark.long) for one in LONG), "forgetful35"])
 def etcd(request: pytest.FixtureRequest) -> SecureEtcd:
     server: SecureEtcd = request.getfixturevalue(request.param)
     return server

@@ -44,8 +44,8 @@ NAME = re.compile(r"`([\w/.]+::[\w*]+)`")
 OF_FAULT = re.compile(r"test_fault_((?:\d+_)+)")
 
 STORES: Mapping[str, re.Pattern[str]] = {
-    "etcd": re.compile(r"etcd(?![-_]?grpc)|forgetful"),
-    "etcd by gRPC": re.compile(r"etcd[-_]?grpc"),
+    "etcd": re.compile(r"etcd(?![-_]?grpc)|forgetful(?!_grpc)"),
+    "etcd by gRPC": re.compile(r"etcd[-_]?grpc|forgetful_grpc"),
     "ZooKeeper": re.compile(r"zookeeper|embedded|sasl|_acl_"),
     "Redis": re.compile(r"redis(?!_py)"),
     "Redlock": re.compile(r"redlock|majority"),
