@@ -310,6 +310,11 @@ BARS = (
         )
         for store, label in (("postgres", "PostgreSQL"), ("mariadb", "MariaDB"))
     ),
+    *(
+        Bar(f"`recipes {name}` on {store}://: ms", ("commands", f"{store} {name}", "ms"), None, most)
+        for store in ("sqlite", "etcd", "etcd+grpc")
+        for name, most in (("run --try", 350), ("ls", 250))
+    ),
     Bar("import recipes over bare Python: ms", ("importing", "import recipes", "ms"), None, 70),
     Bar(
         "import recipes, vs kazoo.client",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from bench.scenarios.alone import alone
 from bench.scenarios.churn import churn
+from bench.scenarios.commands import commands
 from bench.scenarios.counting import counting
 from bench.scenarios.footprint import footprint
 from bench.scenarios.handover import handover
@@ -26,6 +27,7 @@ __all__ = ["SCENARIOS"]
 
 SCENARIOS: Mapping[str, Callable[[Stage, Plan], Iterable[Table]]] = {
     "importing": importing,
+    "commands": commands,
     "alone": alone,
     "footprint": footprint,
     "idle": idle,
