@@ -12,7 +12,16 @@ from bench.tables import Row, Table
 __all__ = ["draw"]
 
 OURS, PEER, FLOOR, BEHIND = "#1f6fb2", "#9a9a9a", "#d8c27a", "#dddddd"
-STORES = ("zookeeper", "etcd")
+STORES = {
+    "zookeeper": "ZooKeeper",
+    "etcd": "etcd",
+    "redis": "Redis",
+    "redis-five": "five Redis",
+    "postgres": "PostgreSQL",
+    "mariadb": "MariaDB",
+    "folder": "a file",
+}
+"""The panels of a picture, in order."""
 
 
 def draw(tables: Mapping[str, Table], folder: Path) -> list[Path]:
@@ -54,13 +63,19 @@ def _bars(plt: Any, table: Table, front: str, behind: str | None, words: str) ->
     panels = [(store, rows) for store in STORES if (rows := _rows(table, store, front))]
     if not panels:
         return None
-    height = sum(len(rows) for _, rows in panels) * 0.34 + 1.4
+    height = sum(len(rows) for _, rows in panels) * 0.3 + len(panels) * 0.4 + 0.6
     figure, axes = plt.subplots(
-        len(panels), 1, figsize=(8, height), squeeze=False, height_ratios=[len(rows) for _, rows in panels]
+        len(panels),
+        1,
+        figsize=(8, height),
+        squeeze=False,
+        height_ratios=[len(rows) for _, rows in panels],
+        layout="constrained",
     )
     for (store, rows), (axis,) in zip(panels, axes, strict=True):
         labels = [KINDS[row.who].label.replace("`", "") for row in rows]
-        edge = 4 * max(row.figures[front] for row in rows if KINDS[row.who].ours)
+        longest = max(row.figures[behind or front] for row in rows)
+        edge = min(4 * max(row.figures[front] for row in rows if KINDS[row.who].ours), longest)
         if behind is not None:
             axis.barh(labels, [min(row.figures[behind], edge) for row in rows], color=BEHIND)
         axis.barh(
@@ -72,7 +87,7 @@ def _bars(plt: Any, table: Table, front: str, behind: str | None, words: str) ->
             )
         axis.set_xlim(0, edge * 1.12)
         axis.invert_yaxis()
-        axis.set_ylabel(store)
+        axis.set_ylabel(STORES[store])
     axes[-1][0].set_xlabel(words)
     figure.suptitle(table.title, fontsize=10)
     return figure
