@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,13 @@ STRIDE = 7
 
 # A generator that is dropped hears a signal too, and nobody is notified of that.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what interrupts have left here, where it is filtered, and not amid another test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(params=["memory", "sqlite"])
