@@ -41,15 +41,7 @@ def _silent_for_the_whole_timeout() -> list[Any]:
 
 
 def _parked_for_ever() -> list[Any]:
-    def abandon(self: Any, call: Any) -> bool:
-        missing = call.abandon()
-        if missing and not self._inherited():
-            self._handler.ring()
-            if call is self._opening:
-                self.close()
-        return bool(missing)
-
-    return swap(KazooSession, "abandon", abandon)
+    return swap(KazooSession, "_unpark", lambda self, call: id(call) in self._parked)
 
 
 def _each_request_counts_as_an_answer() -> list[Any]:
