@@ -141,7 +141,7 @@ def test_fault_34_a_certificate_of_ours_from_elsewhere(
 def test_fault_34_the_gateway_refuses_a_certificate_with_a_name(
     kind: str, mutual: Any, prefix: str, refused: Callable[..., str], named: bool
 ) -> None:
-    """The gateway cannot tell who has connected, and says so: at once, with what to do."""
+    """The gateway serves no such client: it is refused at once, and the error says what to do."""
     if kind != "etcd":
         pytest.skip("only etcd has a gateway")
     options = {**mutual.options, "tls_cert": mutual.authority.issue("named", common_name=USER)}
