@@ -36,13 +36,22 @@ class InProcessWaiters:
 
     def gone(self, contender_id: str) -> None:
         """Tell that a contender was withdrawn, as the store confirmed."""
-        listening = self._standing.pop(contender_id, {})
+        listening = self._standing.get(contender_id, {})
+        try:
+            self._standing.pop(contender_id, None)
+            self._tell_gone(contender_id, listening)
+        except BaseException:  # what does not stand any more is withdrawn by nobody again
+            self._tell_gone(contender_id, listening)
+            raise
+
+    def _tell_gone(self, contender_id: str, listening: dict[Mailbox, str]) -> None:
         self._marks.pop(contender_id, None)
         self._waiting.pop(contender_id, None)
         self._missing.discard(contender_id)
         self._freed.pop(contender_id, None)
         for mailbox, ref in list(listening.items()):
             mailbox.post(LocallyGone(ref))
+            listening.pop(mailbox, None)
 
     def freed(self, entry: Entry) -> None:
         """Tell that a contender was released while it was held, whatever the store still shows."""

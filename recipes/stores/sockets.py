@@ -31,12 +31,13 @@ def readable(fd: int) -> bool:
 
 
 def _wait(fd: int, write: bool, timeout_s: float) -> bool:
-    if hasattr(select, "poll"):
+    try:
         poll = select.poll()
-        poll.register(fd, select.POLLOUT if write else select.POLLIN)
-        return bool(poll.poll(math.ceil(timeout_s * 1000)))
-    ready = select.select([] if write else [fd], [fd] if write else [], [], timeout_s)  # pragma: no cover
-    return bool(ready[0] or ready[1])  # pragma: no cover
+    except AttributeError:  # pragma: no cover - not everywhere
+        ready = select.select([] if write else [fd], [fd] if write else [], [], timeout_s)
+        return bool(ready[0] or ready[1])
+    poll.register(fd, select.POLLOUT if write else select.POLLIN)
+    return bool(poll.poll(math.ceil(timeout_s * 1000)))
 
 
 def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> set[int]:

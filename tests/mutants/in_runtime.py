@@ -313,6 +313,16 @@ RUNTIME = [
         _in_the_loop_only,
     ),
     TransportMutant(
+        "a withdrawal that an interrupt struck is told to nobody",
+        CORE,
+        "tests/programs/test_waiters.py",
+        lambda: rewritten(
+            InProcessWaiters,
+            "gone",
+            ("        self._tell_gone(contender_id, listening)\n        raise", "        raise"),
+        ),
+    ),
+    TransportMutant(
         "a renewal leaves alone what an interrupt left",
         CORE,
         "tests/run/test_struck.py::test_a_renewal_releases_what_an_interrupt_left_as_a_block_ended",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import itertools
 from dataclasses import replace
 
 from recipes._contract.contenders import DOWNGRADED, Contender
@@ -8,6 +10,7 @@ from recipes._contract.wakeups import Changed, Disturbed, Gone, HandedOn, Locall
 from recipes._programs.waiters import InProcessWaiters
 from tests.programs.stepping import entry, ticket
 from tests.programs.test_keep import Mailbox
+from tests.run.striking import StrikeAnywhere
 
 A = Contender("q/a", id="a")
 B = Contender("q/b", id="b")
@@ -216,6 +219,33 @@ def test_a_release_is_forgotten_with_the_contender() -> None:
     waiters.stand("a")
     assert waiters.listen(A, mailbox)
     assert mailbox.events == [LocallyGone("q/a")]
+
+
+def test_a_withdrawal_that_is_interrupted_anywhere_is_told_and_leaves_no_trace() -> None:
+    """What does not stand any more is withdrawn by nobody, so nobody would tell of it."""
+    for at in itertools.count(1):
+        waiters, one, other = InProcessWaiters(), Mailbox(), Mailbox()
+        waiters.stand("a")
+        waiters.waits(HELD, one)
+        waiters.missed("a")
+        waiters.marked("a", DOWNGRADED)
+        waiters.freed(HELD)
+        told = [Contender("q/a", id="a", mark=DOWNGRADED)]
+        assert all(waiters.listen(told[0], mailbox) for mailbox in (one, other))
+        strike = StrikeAnywhere(at)
+        with contextlib.suppress(KeyboardInterrupt), strike:
+            waiters.gone("a")
+        if waiters.stands("a"):  # then the runtime has it withdrawn again
+            waiters.gone("a")
+        assert LocallyGone("q/a") in one.events, strike.where
+        assert LocallyGone("q/a") in other.events, strike.where
+        waiters.stand("a")
+        assert waiters.standing(HELD) == Contender("q/a", id="a"), strike.where
+        assert waiters.waiting == (), strike.where
+        assert not waiters.is_missing("a"), strike.where
+        if strike.left > 0:
+            assert at > 8
+            return
 
 
 def test_what_was_released_before_is_known_until_it_is_withdrawn() -> None:
