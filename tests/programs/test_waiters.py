@@ -4,9 +4,11 @@ import contextlib
 import itertools
 from dataclasses import replace
 
+import pytest
+
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.operations import Entry, Ticket
-from recipes._contract.wakeups import Changed, Disturbed, Gone, HandedOn, LocallyGone
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, HandedOn, LocallyGone
 from recipes._programs.waiters import InProcessWaiters
 from tests.programs.stepping import entry, ticket
 from tests.programs.test_keep import Mailbox
@@ -246,6 +248,26 @@ def test_a_withdrawal_that_is_interrupted_anywhere_is_told_and_leaves_no_trace()
         if strike.left > 0:
             assert at > 8
             return
+
+
+def test_an_interrupt_as_one_is_notified_of_a_withdrawal_keeps_it_from_nobody() -> None:
+    class Struck(Mailbox):
+        struck = False
+
+        def post(self, event: Event) -> None:
+            if not self.struck:
+                self.struck = True
+                raise KeyboardInterrupt
+            super().post(event)
+
+    waiters, one, other = InProcessWaiters(), Struck(), Mailbox()
+    waiters.stand("a")
+    assert waiters.listen(A, one)
+    assert waiters.listen(A, other)
+    with pytest.raises(KeyboardInterrupt):
+        waiters.gone("a")
+    assert one.events == other.events == [LocallyGone("q/a")]
+    assert not waiters.stands("a")
 
 
 def test_what_was_released_before_is_known_until_it_is_withdrawn() -> None:
