@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from integration.clusters.labs import MADE, SESSION_S, ClusterLab, cluster_of
+from integration.clusters.labs import MADE, ClusterLab, cluster_of
 from integration.faults.actors import APIS, Held
 from recipes._run.clock import boot_time
 
@@ -37,6 +37,8 @@ __all__ = ["Figures", "measured"]
 
 KILLED_SESSION_S = 2.0
 """The session of holders that are killed: as short as may be, so that much can be seen in little time."""
+MEMBER_SESSION_S = 9.0
+"""The session of those that are to outlive a member: longer than an election takes on a busy machine."""
 LANES = 2
 RELEASED_WITHIN_S = 1.0
 
@@ -122,8 +124,9 @@ def _holders_killed(labs: list[ClusterLab], kills: int) -> Figures:
 
 def _members_killed(kind: str, choose: Callable[[Held], Any], labs: list[ClusterLab], kills: int) -> Figures:
     cluster = labs[0].server
-    figures = Figures(kind, labs[0].failover_after_s(SESSION_S))
-    clients = [(lab, lab.client(), lab.client()) for lab in labs]
+    figures = Figures(kind, labs[0].failover_after_s(MEMBER_SESSION_S))
+    options = {"session_timeout": MEMBER_SESSION_S}
+    clients = [(lab, lab.client(**options), lab.client(**options)) for lab in labs]
     for turn in range(kills):
         name = f"{kind.replace(' ', '-')}/{turn}"
         ready = []
