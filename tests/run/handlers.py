@@ -297,8 +297,7 @@ class Storm:
 
     Args:
         party: Makes the calls.
-        stride: Strike at every so many places, by the next of the other calls; 0: at every place, by
-            each of the others.
+        stride: Strike at every so many places, by the next of the other calls.
     """
 
     def __init__(self, party: Party, stride: int) -> None:
@@ -312,12 +311,6 @@ class Storm:
 
     def strike(self, outer: Callable[[Party], None]) -> None:
         """Make a call again and again, each time struck a place later."""
-        if not self._stride:
-            for inner in CALLS:
-                for at in itertools.count(1):
-                    if not self._once(outer, inner, at):
-                        break
-            return
         for at in itertools.count(1, self._stride):
             if not self._once(outer, next(self._inner), at):
                 return

@@ -36,8 +36,11 @@ def party(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Party]:
 
 
 @pytest.mark.parametrize("outer", CALLS, ids=lambda call: call.__name__)
-def test_a_handler_may_make_any_call_amid_any_other(party: Party, outer: Callable[[Party], None]) -> None:
-    storm = Storm(party, stride=STRIDE)
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.long)])
+def test_a_handler_may_make_any_call_amid_any_other(
+    party: Party, stride: int, outer: Callable[[Party], None]
+) -> None:
+    storm = Storm(party, stride)
     storm.over(iter([outer]))
     assert storm.struck > 1
 
@@ -69,10 +72,3 @@ def test_amid_a_section_release_and_close_leave_the_connection_to_other_threads(
     assert touched == []
     assert not party.written.held
     assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("outer", CALLS, ids=lambda call: call.__name__)
-def test_every_call_amid_every_other_at_every_place(party: Party, outer: Callable[[Party], None]) -> None:
-    Storm(party, stride=0).over(iter([outer]))
