@@ -32,8 +32,8 @@ MOST = {
     ("zookeeper", "asyncio"): Cost(9_300, 18, 27 * KIB, 20, 8 * KIB),  # calls: as the two threads meet
     ("etcd", "blocking"): Cost(8_900, 8, 86 * KIB, 20, 0),
     ("etcd", "asyncio"): Cost(11_200, 14, 330 * KIB, 20, 8 * KIB),  # asyncio reads into 256 KiB
-    ("etcd+grpc", "blocking"): Cost(16_500, 8, 86 * KIB, 20, 0),  # messages are Python here, and C in JSON
-    ("etcd+grpc", "asyncio"): Cost(19_300, 14, 330 * KIB, 20, 10 * KIB),
+    ("etcd+grpc", "blocking"): Cost(14_300, 8, 86 * KIB, 20, 0),  # messages are Python here, and C in JSON
+    ("etcd+grpc", "asyncio"): Cost(17_100, 14, 330 * KIB, 20, 10 * KIB),
 }
 RENEWAL = {"zookeeper": (2, 17 + 81, 25 + 88), "etcd": (2, 520 + 270, 950), "etcd+grpc": (2, 522, 200)}
 """Requests, and bytes up and down, of one renewal with one grant, as in docs/operating/performance.md."""

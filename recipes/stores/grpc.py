@@ -209,7 +209,8 @@ class Line:
         """Send another message on a stream; one that has ended takes none."""
         if (opened := self._streams.get(stream)) is not None:
             self._put(stream, opened, message)
-            self._pong()
+            if self._ping is not None:
+                self._pong()
 
     def cancel(self, stream: int) -> None:
         """Give a stream up: nothing more of it comes out."""
@@ -234,7 +235,8 @@ class Line:
         except GrpcError:
             self.usable = False
             raise
-        self._pong()
+        if self._ping is not None:
+            self._pong()
         return found
 
     # What is sent.
@@ -248,51 +250,55 @@ class Line:
             self._put(stream, opened, message)
         else:
             self._send(stream, opened)
-        self._pong()
+        if self._ping is not None:
+            self._pong()
         return stream
 
     def _put(self, stream: int, opened: _Open, message: bytes) -> None:
-        opened.unsent += _message_head.pack(0, len(message))
-        opened.unsent += message
+        opened.unsent += _message_head.pack(0, len(message)) + message
         self._send(stream, opened)
 
     def _send(self, stream: int, opened: _Open) -> None:
         """Send what the server lets in: as many streams, and as many bytes, as it said."""
-        out = self.outbox
         if opened.head is not None:
-            if sum(other.head is None for other in self._streams.values()) >= self._most:
+            if len(self._streams) > self._most and self._begun() >= self._most:
                 self._waiting[stream] = opened
                 return
             self._send_head(stream, opened.head)
             opened.head = None
-        while opened.unsent and (fits := min(opened.window, self._window, self._frame_size)) > 0:
-            part = bytes(opened.unsent[:fits])
-            del opened.unsent[:fits]
-            opened.window -= len(part)
-            self._window -= len(part)
-            last = END_STREAM if opened.ends and not opened.unsent else 0
-            out += _frame_head.pack(len(part) >> 8, len(part) & 0xFF, DATA, last, stream)
-            out += part
-        if opened.unsent:
+        unsent = opened.unsent
+        while unsent and (fits := min(opened.window, self._window, self._frame_size)) > 0:
+            part = unsent[:fits]
+            del unsent[:fits]
+            size = len(part)
+            opened.window -= size
+            self._window -= size
+            last = END_STREAM if opened.ends and not unsent else 0
+            self.outbox += _frame_head.pack(size >> 8, size & 0xFF, DATA, last, stream)
+            self.outbox += part
+        if unsent:
             self._waiting[stream] = opened
-        else:
+        elif self._waiting:
             self._waiting.pop(stream, None)
 
+    def _begun(self) -> int:
+        return sum(other.head is None for other in self._streams.values())
+
     def _send_head(self, stream: int, block: bytes) -> None:
-        kind, rest = HEADERS, block
-        while True:
-            part, rest = rest[: self._frame_size], rest[self._frame_size :]
-            self.outbox += _frame(kind, 0 if rest else END_HEADERS, stream, part)
-            kind = CONTINUATION
-            if not rest:
-                return
+        size = self._frame_size
+        self.outbox += _frame(HEADERS, END_HEADERS if len(block) <= size else 0, stream, block[:size])
+        for at in range(size, len(block), size):
+            last = END_HEADERS if at + size >= len(block) else 0
+            self.outbox += _frame(CONTINUATION, last, stream, block[at : at + size])
 
     def _let_go_on(self) -> None:
         for stream, opened in list(self._waiting.items()):
             self._send(stream, opened)
 
     def _pong(self) -> None:
-        if self._ping is not None and (now := self._clock()) >= self._pong_at:
+        """Answer a ping, if it is time."""
+        now = self._clock()
+        if self._ping is not None and now >= self._pong_at:
             self.outbox += _frame(PING, ACK, 0, self._ping)
             self._ping, self._pong_at = None, now + self._pong_every_s
 
@@ -310,21 +316,22 @@ class Line:
         at, have = 0, len(buffer)
         if self._first and have:
             self._greeted(buffer)
+        take_by = self._by_kind
         while have - at >= 9:
             high, low, kind, flags, stream = _frame_head.unpack_from(buffer, at)
-            start = at + 9
-            end = start + (high << 8) + low
-            if end - start > _LONGEST_FRAME:
-                raise GrpcError(f"a frame of {end - start} bytes, which is more than was allowed")
+            size = high << 8 | low
+            if size > _LONGEST_FRAME:
+                raise GrpcError(f"a frame of {size} bytes, which is more than was allowed")
+            start, end = at + 9, at + 9 + size
             if have < end:
                 break
-            at = end
             stream &= _LAST
             if self._blocked is not None and (kind != CONTINUATION or stream != self._blocked[0]):
                 raise GrpcError("a block of headers is not ended")
-            if (take := self._by_kind.get(kind)) is not None:  # others are passed over, as HTTP/2 asks
-                take(self, stream, flags, buffer[start:end], found)
-        self._buffer = buffer[at:] if at < have else b""
+            if kind in take_by:  # others are passed over, as HTTP/2 asks
+                take_by[kind](self, stream, flags, buffer[start:end], found)
+            at = end
+        self._buffer = buffer[at:]
         return found
 
     def _greeted(self, buffer: bytes) -> None:
@@ -354,7 +361,8 @@ class Line:
             del opened.part[:used]
         else:
             messages, used = _messages(part)
-            opened.part += part[used:]
+            if used < len(part):
+                opened.part += part[used:]
         if flags & END_STREAM:
             self._ended(stream, messages, Status(INTERNAL, "the call ended without a status"), found)
             return
@@ -385,9 +393,9 @@ class Line:
             return
         http, status = meaning
         last = bool(flags & END_STREAM)
-        if http is not None and 100 <= http < 200 and not last:  # the answer is still to come
-            return
         if http is not None and http != 200:
+            if 100 <= http < 200 and not last:  # the answer is still to come
+                return
             code = _OF_HTTP.get(http, UNKNOWN if http < 500 else UNAVAILABLE)
             status = Status(code, f"HTTP {http} is no answer of gRPC")
             if not last:  # a page follows
@@ -472,13 +480,14 @@ class Line:
     ) -> None:
         """End a stream; with ``reset``, say so to a server that still expects something on it."""
         opened = self._streams.pop(stream)
-        self._waiting.pop(stream, None)
         if reset and opened.head is None and (opened.unsent or not opened.ends):
             self.outbox += _frame(RST, 0, stream, _long.pack(NO_ERROR))
         if opened.part and not status.code:
             status = Status(INTERNAL, "the call ended in the middle of a message")
         found.append(Heard(stream, messages, status))
-        self._let_go_on()
+        if self._waiting:
+            self._waiting.pop(stream, None)
+            self._let_go_on()
 
     _by_kind: ClassVar[dict[int, Callable[[Line, int, int, bytes, list[Heard]], None]]] = {
         DATA: _data,
@@ -502,15 +511,15 @@ def _unpadded(payload: bytes) -> bytes:
 def _messages(data: bytes | bytearray) -> tuple[list[bytes], int]:
     """Cut the whole messages out of data; returns how many bytes they took as well."""
     found: list[bytes] = []
-    at = 0
-    while len(data) - at >= 5:
+    at, have = 0, len(data)
+    while have - at >= 5:
         compressed, size = _message_head.unpack_from(data, at)
         if compressed:
             raise GrpcError("a compressed message, which was not asked for")
         if size > _LONGEST_MESSAGE:
             raise GrpcError(f"a message of {size} bytes")
         end = at + 5 + size
-        if end > len(data):
+        if end > have:
             break
         found.append(bytes(data[at + 5 : end]))
         at = end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from integration.harness.etcd_messages import MESSAGES as M
@@ -160,6 +160,8 @@ def test_a_session_reads_its_lease_and_its_token() -> None:
         b"\x12\x01\x0a",
         b"\x32\x09\x01",  # an unknown field, cut short
         b"\x12\x02\x3a\x05",  # an unknown field of a key, longer than it
+        b"\x32" + b"\xff" * 9 + b"\x01",  # an unknown field of fewer bytes than none
+        b"\x12" + b"\xff" * 9 + b"\x01",  # a key of as many
     ],
 )
 def test_what_is_no_message_is_refused(data: Any) -> None:
@@ -194,3 +196,31 @@ def test_numbers_and_bytes_go_both_ways(number: Any, raw: Any) -> None:
     assert read(METHODS["/watch"].answers, message).get("watch_id", 0) == number
     found = M["RangeResponse"](kvs=[M["KeyValue"](key=raw, lease=number)]).SerializeToString()
     assert codec.keys(read(METHODS["/kv/range"].answers, found)) == [codec.Kv(raw, 0, b"", number, 0, 0)]
+
+
+LIKE_FIELDS = b"k\x10\x01\x18\x02\x20\x03\x2a\x7f"
+ANY = st.one_of(st.binary(max_size=300), st.sampled_from([b"", b"0\x01", LIKE_FIELDS, b"x" * 127]))
+NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 300))
+
+
+@example([codec.Kv(LIKE_FIELDS, 1, b"", 2, 3, 4)], 12)
+@given(st.lists(st.builds(codec.Kv, ANY, NUMBERS, ANY, NUMBERS, NUMBERS, NUMBERS), max_size=3), NUMBERS)
+def test_keys_and_headers_are_read_whatever_is_in_them(kvs: Any, revision: Any) -> None:
+    header = M["ResponseHeader"](cluster_id=1, revision=revision)
+    message = M["RangeResponse"](header=header, kvs=map(theirs, kvs)).SerializeToString()
+    found = read(METHODS["/kv/range"].answers, message)
+    assert codec.revision(found) == revision
+    assert codec.keys(found) == kvs
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"\x18\x0c\x10\x01",  # in another order
+        b"\x18\x0c\x30\x07",  # with a field of another version
+        b"\x18\x05\x18\x0c",  # twice: the last counts
+    ],
+)
+def test_a_header_that_no_server_sends_is_read_as_well(header: Any) -> None:
+    data = b"\x0a" + bytes((len(header),)) + header
+    assert codec.revision(read(METHODS["/kv/range"].answers, data)) == 12

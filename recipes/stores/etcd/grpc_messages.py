@@ -1,13 +1,15 @@
 """The documents of `codec` as etcd's own messages: protocol buffers, by tables of their fields.
 
-The numbers are those of etcd's ``rpc.proto`` and ``kv.proto``. What costs is the number of fields, not their
-tables: protobuf's own library saves a few microseconds a call and costs 40 ms at import.
+The numbers are those of etcd's ``rpc.proto`` and ``kv.proto``. A cycle has thirty fields up and as many
+down, and a queue has many keys: headers and keys are matched as a whole, and long numbers that were seen
+before are known. protobuf's own library saves a few microseconds a call and costs 40 ms at import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+import re
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from recipes.stores.etcd.codec import Kv
@@ -20,8 +22,9 @@ class MessageError(ValueError):
 
 
 Message = dict[str, tuple[int, Any]]
-"""Fields by name: the number, and the kind (bytes, str, int, names of an enum, another message)."""
+"""Fields by name: the number, and the kind (one of these, str, names of an enum, another message)."""
 INT, BYTES, BOOL = object(), object(), object()
+_HEADER, _KV = object(), object()
 
 
 class _Many(NamedTuple):
@@ -30,7 +33,6 @@ class _Many(NamedTuple):
     kind: Any
 
 
-_HEADER: Message = {"revision": (3, INT)}
 _ORDER = {"NONE": 0, "ASCEND": 1, "DESCEND": 2}
 _BY = {"KEY": 0, "VERSION": 1, "CREATE": 2, "MOD": 3, "VALUE": 4}
 _TARGET = {"VERSION": 0, "CREATE": 1, "MOD": 2, "VALUE": 3, "LEASE": 4}
@@ -66,7 +68,7 @@ _TXN: Message = {
 }
 _GRANT: Message = {"TTL": (1, INT), "ID": (2, INT)}
 _LEASE: Message = {"ID": (1, INT)}
-_LOGIN: Message = {"name": (1, BYTES), "password": (2, BYTES)}
+_LOGIN: Message = {"name": (1, str), "password": (2, str)}
 _WATCH: Message = {
     "create_request": (
         1,
@@ -81,14 +83,12 @@ _WATCH: Message = {
     "progress_request": (3, {}),
 }
 
-_KV = object()
 _FOUND: Message = {"header": (1, _HEADER), "kvs": (2, _Many(_KV)), "count": (4, INT)}
-_PUT_DONE: Message = {"header": (1, _HEADER), "prev_kv": (2, _KV)}
 _DELETED: Message = {"header": (1, _HEADER), "deleted": (2, INT)}
-_RESPONSE: Message = {
-    "response_range": (1, _FOUND),
-    "response_put": (2, _PUT_DONE),
-    "response_delete_range": (3, _DELETED),
+_RESPONSE: Message = {  # each has a header as well, of the same revision as the transaction's
+    "response_range": (1, {"kvs": _FOUND["kvs"], "count": _FOUND["count"]}),
+    "response_put": (2, {"prev_kv": (2, _KV)}),
+    "response_delete_range": (3, {"deleted": _DELETED["deleted"]}),
 }
 _TXN_DONE: Message = {"header": (1, _HEADER), "succeeded": (2, BOOL), "responses": (3, _Many(_RESPONSE))}
 _GRANTED: Message = {"header": (1, _HEADER), "ID": (2, INT), "TTL": (3, INT)}
@@ -127,17 +127,15 @@ METHODS = {
 """The calls, by the paths that the gateway has for them; a keepalive is a stream, of one message each way."""
 
 
-# Each table is made into functions when it is first used: a call has thirty fields, twice a cycle.
+# Each table is made into functions when it is first used.
 
-
+_KEPT = 256
 _ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 
 
+@lru_cache(maxsize=_KEPT)
 def _varint(value: int) -> bytes:
-    if 0 <= value < 0x80:
-        return _ONE_BYTE[value]
-    if value < 0:
-        value += 1 << 64
+    value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -146,16 +144,13 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
+_Writer = Callable[[Any], bytes]
+_writes: dict[int, dict[str, _Writer]] = {}
+
+
 def write(kind: Message, document: Any) -> bytes:
     """Return a document as a message; KeyError for a field that it has not."""
-    parts: list[bytes] = []
-    for name, value in document.items():
-        _writers(kind)[name](parts, value)
-    return b"".join(parts)
-
-
-_Writer = Callable[[list[bytes], Any], None]
-_writes: dict[int, dict[str, _Writer]] = {}
+    return _written(_writers(kind), document)
 
 
 def _writers(kind: Message) -> dict[str, _Writer]:
@@ -166,56 +161,57 @@ def _writers(kind: Message) -> dict[str, _Writer]:
     return found
 
 
+def _written(writers: dict[str, _Writer], document: Any) -> bytes:
+    out = b""
+    for name, value in document.items():
+        out += writers[name](value)
+    return out
+
+
 def _writer(number: int, what: Any) -> _Writer:
     if isinstance(what, _Many):
         return _writer_of_many(_writer(number, what.kind))
-    if what is BYTES:
-        return _writer_of_bytes(_varint(number << 3 | 2))
+    if _is_enum(what):
+        return {word: _varint(number << 3) + _varint(value) for word, value in what.items()}.__getitem__
     if what is INT or what is BOOL:
         return _writer_of_numbers(_varint(number << 3))
-    if _is_enum(what):
-        head = _varint(number << 3)
-        words = {word: head + _varint(value) for word, value in what.items()}
-        return lambda parts, value: parts.append(words[value])
-    return _writer_of_messages(_varint(number << 3 | 2), _writers(what))
+    head = _varint(number << 3 | 2)
+    if what is BYTES:
+        return _writer_of_bytes(head)
+    if what is str:
+        write_encoded = _writer_of_bytes(head)
+        return lambda value: write_encoded(value.encode())
+    writers, write_raw = _writers(what), _writer_of_bytes(head)
+    return lambda document: write_raw(_written(writers, document))
 
 
 def _writer_of_many(write_one: _Writer) -> _Writer:
-    def write(parts: list[bytes], values: Any) -> None:
+    def write(values: Any) -> bytes:
+        out = b""
         for value in values:
-            write_one(parts, value)
-
-    return write
-
-
-def _writer_of_bytes(head: bytes) -> _Writer:
-    def write(parts: list[bytes], value: Any) -> None:
-        raw = value.encode() if isinstance(value, str) else value  # a name or a password
-        parts += (head, _varint(len(raw)), raw)
+            out += write_one(value)
+        return out
 
     return write
 
 
 def _writer_of_numbers(head: bytes) -> _Writer:
-    def write(parts: list[bytes], value: Any) -> None:
-        parts += (head, _varint(value))
+    def write(value: int) -> bytes:
+        return head + (_ONE_BYTE[value] if 0 <= value < 0x80 else _varint(value))
 
     return write
 
 
-def _writer_of_messages(head: bytes, writers: dict[str, _Writer]) -> _Writer:
-    def write(parts: list[bytes], document: Any) -> None:
-        within: list[bytes] = []
-        for name, value in document.items():
-            writers[name](within, value)
-        raw = b"".join(within)
-        parts += (head, _varint(len(raw)), raw)
+def _writer_of_bytes(head: bytes) -> _Writer:
+    def write(raw: bytes) -> bytes:
+        size = len(raw)
+        return head + (_ONE_BYTE[size] if size < 0x80 else _varint(size)) + raw
 
     return write
 
 
 def _is_enum(what: Any) -> bool:
-    return bool(what) and all(isinstance(value, int) for value in what.values())
+    return isinstance(what, dict) and bool(what) and all(isinstance(value, int) for value in what.values())
 
 
 _Reader = Callable[[bytes, int, int], Any]
@@ -231,14 +227,6 @@ class _Field(NamedTuple):
 
 
 _reads: dict[int, dict[int, _Field]] = {}
-_OF_KV = {
-    0x0A: 0,
-    0x10: 1,
-    0x2A: 2,
-    0x30: 3,
-    0x18: 4,
-    0x20: 5,
-}  # how a key's fields begin: their places in ``Kv``
 
 
 def _fields(kind: Message) -> dict[int, _Field]:
@@ -247,7 +235,7 @@ def _fields(kind: Message) -> dict[int, _Field]:
     if found is None:
         fields = {number: _field(name, what) for name, (number, what) in kind.items()}
         found = _reads[id(kind)] = {
-            number << 3 | (2 if field.number is None else 0): field for number, field in fields.items()
+            number << 3 | (0 if field.within is None else 2): field for number, field in fields.items()
         }
     return found
 
@@ -256,15 +244,13 @@ def _field(name: str, what: Any) -> _Field:
     many = isinstance(what, _Many)
     kind = what.kind if many else what
     if kind is INT or kind is BOOL:
-        return _Field(name, many, _signed if kind is INT else bool, None)
-    if kind is _KV:
-        return _Field(name, many, None, _kv)
-    if kind is str:
-        return _Field(name, many, None, _words)
+        return _Field(name, many, None if kind is INT else bool, None)
     if _is_enum(kind):
         words = {number: word for word, number in kind.items()}
         return _Field(name, many, lambda number: words.get(number, number), None)
-    return _Field(name, many, None, partial(_read, _fields(kind)))
+    plain: dict[Any, _Reader] = {BYTES: _bytes, str: _words, _HEADER: _header, _KV: _kv}
+    within = partial(_read, _fields(kind)) if isinstance(kind, dict) else plain[kind]
+    return _Field(name, many, None, within)
 
 
 def read(kind: Message, data: bytes) -> dict[str, Any]:
@@ -275,51 +261,42 @@ def read(kind: Message, data: bytes) -> dict[str, Any]:
         raise MessageError("a message is cut short") from None
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, and the place behind it."""
-    value = data[at]
-    at += 1
-    if value < 0x80:
-        return value, at
-    value &= 0x7F
-    shift = 7
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise MessageError("a number has no end")
+_VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_match_number = re.compile(_VARINT).match
 
 
-def _skipped(data: bytes, at: int, tag: int, known: Iterable[int]) -> int:
-    """Return the place behind a field that nobody reads."""
-    kind = tag & 7
-    if any(other >> 3 == tag >> 3 for other in known):
-        raise MessageError(f"field {tag >> 3} is of another kind")
-    if kind == 0:
-        while data[at] > 0x7F:
-            at += 1
-        return at + 1
-    if kind == 2:
-        size, at = _number(data, at)
-        return at + size
-    if kind in (1, 5):
-        return at + (8 if kind == 1 else 4)
-    raise MessageError(f"a field of kind {kind}")
-
-
-def _signed(value: int) -> int:
-    if value < 1 << 63:
-        return value
+@lru_cache(maxsize=_KEPT)
+def _value(varint: bytes) -> int:
+    value = 0
+    for byte in reversed(varint):
+        value = value << 7 | byte & 0x7F
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
 
 
-def _words(data: bytes, at: int, end: int) -> str:
-    return data[at:end].decode("utf-8", "replace")
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place behind it."""
+    found = _match_number(data, at)
+    if found is None:
+        raise MessageError("a number has no end")
+    return _value(found[0]), found.end()
+
+
+def _skipped(data: bytes, at: int, tag: int, known: dict[int, _Field]) -> int:
+    """Return the place behind a field that nobody reads."""
+    kind, number = tag & 7, tag >> 3
+    if number << 3 in known or number << 3 | 2 in known:
+        raise MessageError(f"field {number} is of another kind")
+    if kind == 0:
+        return _number(data, at)[1]
+    if kind == 2:
+        size, at = _number(data, at)
+        if size < 0:
+            raise MessageError(f"a field of {size} bytes")
+        return at + size
+    if kind in (1, 5):
+        return at + (8 if kind == 1 else 4)
+    raise MessageError(f"a field of kind {kind}")
 
 
 def _read(fields: dict[int, _Field], data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -337,13 +314,13 @@ def _read(fields: dict[int, _Field], data: bytes, at: int, end: int) -> dict[str
         value, at = data[at], at + 1
         if value > 0x7F:
             value, at = _number(data, at - 1)
-        if number is not None:
-            value = number(value)
-        elif within is not None:
+        if within is not None:
             start, at = at, at + value
-            if at > end:
+            if not start <= at <= end:
                 raise MessageError(f"{name} is cut short")
             value = within(data, start, at)
+        elif number is not None:
+            value = number(value)
         if many:
             found.setdefault(name, []).append(value)
         else:
@@ -353,21 +330,49 @@ def _read(fields: dict[int, _Field], data: bytes, at: int, end: int) -> dict[str
     return found
 
 
+def _bytes(data: bytes, at: int, end: int) -> bytes:
+    return data[at:end]
+
+
+def _words(data: bytes, at: int, end: int) -> str:
+    return data[at:end].decode("utf-8", "replace")
+
+
+# What is as servers write it is matched as a whole; the tables read whatever else it may be.
+
+_match_header = re.compile(rb"(?:\x08%b)?(?:\x10%b)?(?:\x18(%b))?(?:\x20%b)?" % ((_VARINT,) * 4)).fullmatch
+_OF_HEADER: Message = {"revision": (3, INT)}
+
+
+def _header(data: bytes, at: int, end: int) -> dict[str, Any]:
+    """Return a header: who answers, and at which revision, which alone is read."""
+    usual = _match_header(data, at, end)
+    if usual is None:
+        return _read(_fields(_OF_HEADER), data, at, end)
+    revision = usual[1]
+    return {} if revision is None else {"revision": _value(revision)}
+
+
+_match_kv = re.compile(
+    rb"\x0a([\x00-\x7f])([^\x10]*)\x10(%b)\x18(%b)\x20(%b)(?:\x2a([\x00-\x7f])(.*?))?\x30(%b)"
+    % ((_VARINT,) * 4),
+    re.DOTALL,
+).fullmatch
+_OF_KV: Message = {
+    "key": (1, BYTES),
+    "created": (2, INT),
+    "value": (5, BYTES),
+    "lease": (6, INT),
+    "modified": (3, INT),
+    "version": (4, INT),
+}
+_NO_KV = Kv(b"", 0, b"", 0, 0, 0)
+
+
 def _kv(data: bytes, at: int, end: int) -> Kv:
-    """Return a key: a queue has many."""
-    found: list[Any] = [b"", 0, b"", 0, 0, 0]
-    while at < end:
-        tag, at = _number(data, at)
-        place = _OF_KV.get(tag)
-        if place is None:
-            at = _skipped(data, at, tag, _OF_KV)
-            continue
-        value, at = _number(data, at)
-        if tag & 2:
-            start, at = at, at + value
-            found[place] = data[start:at]
-        else:
-            found[place] = _signed(value)
-    if at > end:
-        raise MessageError("a key is cut short")
-    return Kv(*found)
+    """Return a key; one that has no lease, or a long name or value, is nothing that a queue has many of."""
+    if usual := _match_kv(data, at, end):
+        key_size, key, created, modified, version, value_size, value, lease = usual.groups(b"")
+        if len(key) == key_size[0] and len(value) == (value_size[0] if value_size else 0):
+            return Kv(key, _value(created), value, _value(lease), _value(modified), _value(version))
+    return _NO_KV._replace(**_read(_fields(_OF_KV), data, at, end))
