@@ -124,8 +124,9 @@ def keep(state: SessionState, ttl_s: float, current: Callable[[], StoreSession])
             continue
         session = current()
         session.begin(opened.id, opened.ttl_s, opened.sent_at)
-        state.started(session)
+        # First: what the calls do with it is told after this, and so is its end.
         yield from Emit(Transition("session.started", session=session.id, timeout_s=opened.ttl_s))
+        state.started(session)
         reason = yield from _renew(state, session)
         if state.closed is None:
             yield from _give_up(state, session, reason)

@@ -208,6 +208,21 @@ def test_a_session_that_the_store_has_ended() -> None:
     assert keeping.state.session is keeping.sessions[1]
 
 
+def test_the_start_of_a_session_is_told_before_any_call_can_use_it() -> None:
+    """So that it comes first in every log, and the end of the session after it."""
+    keeping = Keeping()
+    script, seen = keeping.script(), []
+
+    def looking(op: Any) -> Any:
+        if isinstance(op, Emit) and op.transition.event == "session.started":
+            seen.append((keeping.state.session, list(keeping.call.events)))
+        return script(op)
+
+    play(keeping.program(), looking)
+    assert seen == [(None, [])]
+    assert keeping.call.events
+
+
 def stillborn(keeping: Keeping, lived_s: float = 0.0) -> Played:
     """The first session ends this long after it was asked for."""
     script = keeping.script()
