@@ -124,7 +124,7 @@ def keep(state: SessionState, ttl_s: float, current: Callable[[], StoreSession])
             continue
         session = current()
         session.begin(opened.id, opened.ttl_s, opened.sent_at)
-        # First: what the calls do with it is told after this, and so is its end.
+        # First, so that it comes before all that the calls do with it, and before its end.
         yield from Emit(Transition("session.started", session=session.id, timeout_s=opened.ttl_s))
         state.started(session)
         reason = yield from _renew(state, session)
