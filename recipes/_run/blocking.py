@@ -8,9 +8,11 @@ interrupted calls left behind. Callbacks run in threads of their own (`Callbacks
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -44,16 +46,27 @@ log = logging.getLogger("recipes")
 class ThreadMailbox:
     """Where a blocking call receives events; one thread receives.
 
+    Attributes:
+        bell: Called at each event while the thread waits by its ``source``.
+        source: Waits for an event by reading it, until a time (of ``time.monotonic``) at most; set and unset
+            by the connection whose events the thread is to read for itself.
+
     Not a ``queue.SimpleQueue``: up to Python 3.12 its ``get`` waits for ever if a signal
     comes while its time runs out (a process that is stopped and continued, say).
     """
 
-    __slots__ = ("_events", "_waker")
+    __slots__ = ("_events", "_waker", "bell", "source")
 
     def __init__(self) -> None:
         self._events: list[Event] = []  # a deque is ten times as large, and here are one or two
         self._waker = threading.Lock()  # free once it was rung
         self._waker.acquire()
+        self.bell: Callable[[], None] | None = None
+        self.source: Callable[[ThreadMailbox, ThreadMailbox, float], None] | None = None
+
+    def ready(self) -> bool:
+        """Whether an event has come."""
+        return bool(self._events)
 
     def post(self, event: Event) -> None:
         """Deliver ``event``; from any thread."""
@@ -62,9 +75,15 @@ class ThreadMailbox:
             self._waker.release()
         except RuntimeError:  # it rings already
             pass
+        if (bell := self.bell) is not None:
+            bell()
 
     def receive(self, at_most_s: float | None) -> Event | None:
         """Wait for an event; None if none came in time."""
+        if self.source is not None and not self._events:
+            until = math.inf if at_most_s is None else time.monotonic() + at_most_s
+            self.source(self, self, until)
+            at_most_s = None if at_most_s is None else max(0.0, until - time.monotonic())
         while not self._events:  # it may have rung for an event that was taken without waiting: once
             if not acquire(self._waker, at_most_s):
                 return None

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Conn", "any_ready", "describe", "dial", "over_tls", "readable"]
 
 _SLICE_S = 0.2
+_LONGEST_S = 3600.0
 _READ = 65_536
 _OF_ASYNCIO = "Connect call failed"  # is in place of the reason, which is in the number only
 
@@ -41,8 +43,13 @@ def _wait(fd: int, write: bool, timeout_s: float) -> bool:
 
 
 def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> set[int]:
-    """Return which of these can be read from or written to, as soon as one can; none if it takes longer."""
-    timeout_s = max(min(timeout_s, SLICE_S), 0.0)  # so that no signal goes unheard
+    """Return which of these can be read from or written to, as soon as one can; none if it takes longer.
+
+    In the main thread it may be none sooner: so that no signal goes unheard.
+    """
+    if threading.current_thread() is threading.main_thread():
+        timeout_s = min(timeout_s, SLICE_S)
+    timeout_s = max(min(timeout_s, _LONGEST_S), 0.0)
     if hasattr(select, "poll"):
         poll = select.poll()
         for fd in read:
@@ -63,14 +70,17 @@ def _not_now() -> tuple[type[Exception], ...]:
 
 
 class Conn:
-    """One connection; the socket never blocks, the methods wait until their deadline (``time.monotonic``)."""
+    """One connection; the socket never blocks, the methods wait until their deadline (``time.monotonic``).
 
-    __slots__ = ("_eager", "sock")
+    Attributes:
+        hides: Whether it may have received what no poll sees: TLS holds decrypted bytes.
+    """
+
+    __slots__ = ("hides", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        # TLS may hold decrypted bytes that no poll sees; a plain reply is never there at once.
-        self._eager = hasattr(sock, "do_handshake")
+        self.hides = hasattr(sock, "do_handshake")
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send all of ``data``."""
@@ -83,7 +93,7 @@ class Conn:
 
     def receive(self, deadline: float) -> bytes:
         """Return what arrives next, ``b""`` at the end of the connection."""
-        if not self._eager or time.monotonic() >= deadline:  # TLS may have something at any time
+        if not self.hides or time.monotonic() >= deadline:  # a plain reply is never there at once
             self._await(False, deadline)
         while (data := self.receive_some()) is None:
             self._await(False, deadline)

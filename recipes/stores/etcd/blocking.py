@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.connection import Batch, Mailbox, Request
@@ -182,10 +182,11 @@ class EtcdConnection:
 class _Armed:
     """A watch on its way, and the thread that waits for its ``created``."""
 
-    __slots__ = ("_arming", "_lock", "_reader", "_result")
+    __slots__ = ("_arming", "_lock", "_reader", "_result", "bell")
 
     def __init__(self, reader: Reader, watch: Watch) -> None:
         self._reader = reader
+        self.bell: Callable[[], None] | None = None
         self._result: int | Exception | None = None
         # A bare lock, taken until resolved, is the leanest event there is.
         self._lock = threading.Lock()
@@ -196,6 +197,7 @@ class _Armed:
     def wait(self, deadline: float, endpoint: Endpoint) -> int:
         """Return the revision; on anything else nothing of the watch stays."""
         try:
+            self._reader.attend(self, self._arming.watch.mailbox, deadline)
             acquire(self._lock, deadline - time.monotonic())
         except BaseException:
             self.give_up()
@@ -207,6 +209,10 @@ class _Armed:
         if isinstance(result, Exception):
             raise result
         return result
+
+    def ready(self) -> bool:
+        """Whether it is resolved."""
+        return self._result is not None
 
     def give_up(self) -> None:
         """Undo the watch, resolved or not."""

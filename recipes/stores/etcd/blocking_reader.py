@@ -4,6 +4,11 @@ Callers write for themselves (a watch has to be on its way before the read that 
 it), without ever waiting: what does not fit into the socket is left to the thread. The
 multiplexer and the connections are touched under one lock, which is never held over anything
 that waits; notifications that are due are sent when it is released.
+
+A caller whose watches are the only ones reads for itself: else two threads have to get their turn, one after
+the other, before it goes on. The connection is *lent* to it as it arms, and stays lent while nobody else
+watches anything. The thread keeps the time meanwhile, and reads again as soon as another caller watches,
+something is to be done that waits, or what has arrived is left lying.
 """
 
 from __future__ import annotations
@@ -17,14 +22,16 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 from recipes._contract.connection import Mailbox
 from recipes._section import section
+from recipes.stores.etcd.blocking_loan import Loan, Waiter
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wires import Channel
-from recipes.stores.sockets import Conn
+from recipes.stores.sockets import Conn, readable
 
 __all__ = ["Dial", "Reader"]
 
@@ -33,6 +40,10 @@ Dial = Callable[[Channel, Callable[[], bool]], Conn]
 
 _logger = logging.getLogger("recipes")
 _CLOSE_S = 0.9
+_SEE_CHANGES = tuple(
+    getattr(selectors, kind) for kind in ("EpollSelector", "KqueueSelector") if hasattr(selectors, kind)
+)
+"""Selectors that mind at once what another thread registers."""
 
 
 class Reader:
@@ -46,6 +57,8 @@ class Reader:
         self._conns: dict[Channel, Conn] = {}
         self._thread: threading.Thread | None = None
         self._wake_out: socket.socket | None = None
+        self._selector: selectors.BaseSelector | None = None
+        self._loan: Loan | None = None
         self._asleep_until = 0.0
         self._closed = False
         self._upset = False
@@ -58,7 +71,7 @@ class Reader:
         except OSError as error:  # this process has as many descriptors as it may
             arming.resolve(failed(self._store, error, unsent=True))
             return
-        if not self._step(lambda now: self._multiplexer.arm(arming, now)):
+        if not self._step(lambda now: self._multiplexer.arm(arming, now), arming.watch.mailbox):
             arming.resolve(unavailable(self._store, "this link is closed"))
 
     def drop(self, arming: Arming) -> None:
@@ -67,6 +80,9 @@ class Reader:
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``."""
+        loan = self._loan
+        if loan is not None and loan.mailbox is mailbox:
+            loan.mailbox = loan.waiter = None
         if self._multiplexer.book.watches(mailbox):
             self._step(lambda _now: self._multiplexer.forget(mailbox))
 
@@ -75,11 +91,36 @@ class Reader:
         if self._thread is not None:
             self._step(lambda _now: self._multiplexer.follow())
 
+    def attend(self, waiter: Waiter, mailbox: Mailbox, deadline: float) -> None:
+        """Read for the call of ``mailbox`` until it need not wait any more, if the reading is lent to it.
+
+        Returns at ``deadline`` (``time.monotonic``) at the latest, and as soon as the thread reads again.
+        """
+        loan = self._loan
+        if loan is None or not loan.lent:
+            return
+        try:
+            if not self._begins(loan, waiter, mailbox):
+                return
+            while loan.serves(waiter) and not waiter.ready() and (left := deadline - time.monotonic()) > 0:
+                arrived = loan.arrived(left)
+                waiter.bell = None  # what it reads for itself need not ring
+                if arrived:
+                    self._read_lent(loan)
+                    if loan.channel.outbox and not waiter.ready():
+                        self._step(lambda _now: None)
+                waiter.bell = loan.ring
+        finally:
+            waiter.bell = None
+            if loan.waiter is waiter:
+                loan.waiter = None
+
     def close(self) -> None:
         """End the thread and the connections."""
         with section.mark, self._lock:
             self._closed = True
             thread = self._thread
+            self._take_back()
             self._wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join(_CLOSE_S)
@@ -102,8 +143,11 @@ class Reader:
                 made.pop_all()  # they are the thread's
             self._thread = thread
 
-    def _step(self, step: Callable[[float], None]) -> bool:
-        """Take one step of the multiplexer, send what it wants sent, then tell; False if closed."""
+    def _step(self, step: Callable[[float], None], arms: Mailbox | None = None) -> bool:
+        """Take one step of the multiplexer, send what it wants sent, then tell; False if closed.
+
+        With ``arms`` it is the step in which the call of this mailbox arms.
+        """
         try:
             with section.mark, self._lock:
                 if self._closed:
@@ -111,6 +155,7 @@ class Reader:
                 self._mend()
                 step(time.monotonic())
                 self._flush()
+                self._lend_or_take_back(arms)
                 if self._needs_thread():
                     self._wake()
                 told = self._multiplexer.take_told()
@@ -143,7 +188,10 @@ class Reader:
         multiplexer = self._multiplexer
         if multiplexer.opens or multiplexer.closes or any(channel.outbox for channel in self._conns):
             return True
-        due = multiplexer.due()
+        return self._oversleeps()
+
+    def _oversleeps(self) -> bool:
+        due = self._multiplexer.due()
         return due is not None and due < self._asleep_until - 0.001
 
     def _wake(self) -> None:
@@ -151,6 +199,104 @@ class Reader:
         if wake_out is not None:
             with contextlib.suppress(OSError):  # full: it will wake anyway; closed: there is nothing to wake
                 wake_out.send(b"!")
+
+    # Lending; all of it under the lock.
+
+    def _begins(self, loan: Loan, waiter: Waiter, mailbox: Mailbox) -> bool:
+        """Whether a caller may wait for the connection itself now."""
+        with section.mark, self._lock:
+            if loan.lent and loan.mailbox is not mailbox:  # that one waits for something else
+                self._take_back()
+            if not loan.lent or loan.waiter is not None:
+                return False
+            loan.waiter, waiter.bell = waiter, loan.ring
+            return True
+
+    def _lend_or_take_back(self, arms: Mailbox | None) -> None:
+        """Have the only caller that watches read, if there is but one."""
+        loan, book = self._loan, self._multiplexer.book
+        arms_alone = arms is not None and book.watched_by(arms) and hasattr(arms, "source")
+        if not self._lendable():
+            self._take_back()
+        elif loan is None or not loan.lent:
+            if arms_alone:
+                self._lend(arms)
+        elif book.watched_by(loan.mailbox) or book.idle():
+            pass
+        elif arms_alone and loan.waiter is None:
+            loan.mailbox = arms
+            loan.mailbox.source = self.attend
+        else:
+            self._take_back()
+
+    def _is_lent(self, channel: Channel) -> bool:
+        loan = self._loan
+        return loan is not None and loan.lent and loan.channel is channel
+
+    def _lendable(self) -> bool:
+        """Whether there is one connection, and nothing to do but to read it."""
+        multiplexer = self._multiplexer
+        if self._closed or self._upset or multiplexer.opens or multiplexer.closes or len(self._conns) != 1:
+            return False
+        return all(channel.live and not channel.outbox for channel in self._conns)
+
+    def _lend(self, mailbox: Any) -> None:
+        loan, selector = self._loan, self._selector
+        if loan is None:
+            if not isinstance(selector, _SEE_CHANGES):
+                return
+            with contextlib.suppress(OSError):  # no descriptor for a bell: the thread goes on reading
+                loan = self._loan = Loan(*next(iter(self._conns.items())))
+        if loan is None or selector is None or loan.waiter is not None:
+            return
+        loan.lent, loan.mailbox = True, mailbox
+        selector.unregister(loan.conn.sock)
+        mailbox.source = self.attend
+
+    def _take_back(self) -> None:
+        """Have the thread read again, and the caller wait as others do."""
+        loan, selector = self._loan, self._selector
+        if loan is not None and loan.lent:
+            loan.lent = False
+            if loan.mailbox is not None:
+                loan.mailbox.source = None
+            if selector is not None:
+                with contextlib.suppress(KeyError, OSError):  # an interrupt struck as it was lent
+                    selector.register(loan.conn.sock, selectors.EVENT_READ, loan.channel)
+            if loan.waiter is not None:
+                loan.ring()
+
+    def _read_lent(self, loan: Loan) -> None:
+        """Read once, in the caller's thread; what there is to send in turn is left to the next step."""
+        try:
+            with section.mark, self._lock:
+                if not loan.lent:
+                    return
+                while self._take_in(loan.channel, loan.conn) and loan.conn.hides:
+                    pass
+                if self._multiplexer.closes:
+                    self._take_back()
+                if self._multiplexer.closes or self._oversleeps():
+                    self._wake()
+                told = self._multiplexer.take_told()
+            for tell, what in told:
+                tell(what)
+        except BaseException:
+            self._upset = True
+            self._wake()
+            raise
+
+    def _take_in(self, channel: Channel, conn: Conn) -> bool:
+        """Read once; whether there may be more."""
+        try:
+            data = conn.receive_some()
+        except OSError as error:
+            self._multiplexer.broken(channel, failed(channel.endpoint.store, error))
+            return False
+        if data is None:
+            return False
+        self._multiplexer.received(channel, data, time.monotonic())
+        return channel.live
 
     # What follows runs in the thread.
 
@@ -162,6 +308,7 @@ class Reader:
                 selector.close()
                 return
             self._wake_out = wake_out
+            self._selector = selector
         selector.register(wake_in, selectors.EVENT_READ)
         while not self._closed:
             try:
@@ -174,7 +321,7 @@ class Reader:
             self._multiplexer.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
             told = self._multiplexer.take_told()
-            self._wake_out = None
+            self._wake_out = self._selector = None
         wake_out.close()
         wake_in.close()
         selector.close()
@@ -191,6 +338,8 @@ class Reader:
             self._close_conns(selector, closes)
             timeout = self._nap(time.monotonic())
             for channel, conn in self._conns.items():
+                if self._is_lent(channel):
+                    continue
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.outbox else 0)
                 if selector.get_key(conn.sock).events != wanted:
                     selector.modify(conn.sock, wanted, channel)
@@ -208,13 +357,22 @@ class Reader:
 
     def _after(self, heard: bool) -> None:
         self._mend()
-        if not heard:  # what had arrived is read first: a process that was stopped is not a silent server
-            self._multiplexer.tick(time.monotonic())
+        if heard:  # what had arrived is read first: a process that was stopped is not a silent server
+            return
+        now, loan = time.monotonic(), self._loan
+        if loan is not None and loan.lent:
+            due = self._multiplexer.due()
+            idle, due_by_now = self._multiplexer.book.idle(), due is not None and due <= now
+            if idle or (due_by_now and readable(loan.conn.sock.fileno())):
+                self._take_back()  # nobody is there any more who would read it, or has
+                return
+        self._multiplexer.tick(now)
 
     def _turn_in(self, step: Callable[[], None]) -> None:
         with section.mark, self._lock:
             step()
             self._flush()
+            self._lend_or_take_back(None)
             told = self._multiplexer.take_told()
         for tell, what in told:
             tell(what)
@@ -248,24 +406,23 @@ class Reader:
             self._multiplexer.closes.append(channel)
 
     def _read(self, channel: Channel) -> None:
-        while channel.live:
+        more = True
+        while more and channel.live:
             with section.mark, self._lock:
-                try:
-                    data = self._conns[channel].receive_some()
-                except OSError as error:
-                    failure = failed(channel.endpoint.store, error)
-                    self._multiplexer.broken(channel, failure)
-                    break
-                if data is None:
-                    return
-                self._multiplexer.received(channel, data, time.monotonic())
+                conn = None if self._is_lent(channel) else self._conns.get(channel)
+                more = conn is not None and self._take_in(channel, conn)
                 told = self._multiplexer.take_told()
             for tell, what in told:  # what it sends in turn can wait: somebody may have got a lock
                 tell(what)
 
     def _close_conns(self, selector: selectors.BaseSelector, channels: list[Channel]) -> None:
         for channel in channels:
+            if self._loan is not None and self._loan.channel is channel:
+                self._take_back()
+                self._loan.close()
+                self._loan = None
             conn = self._conns.pop(channel, None)
             if conn is not None:
-                selector.unregister(conn.sock)
+                with contextlib.suppress(KeyError):
+                    selector.unregister(conn.sock)
                 conn.close()

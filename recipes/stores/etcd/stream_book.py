@@ -146,6 +146,14 @@ class WatchBook:
         """Say whether ``mailbox`` watches anything; for the thread that waits at it."""
         return id(mailbox) in self._of
 
+    def watched_by(self, mailbox: Mailbox | None) -> bool:
+        """Say whether ``mailbox`` watches something, and nobody else does."""
+        return len(self._of) == 1 and id(mailbox) in self._of
+
+    def idle(self) -> bool:
+        """Say whether nobody watches anything."""
+        return not self._of
+
     def forget(self, mailbox: Mailbox) -> list[int]:
         """Drop all that ``mailbox`` watches; return the watches to cancel."""
         return self._without(mailbox, None)

@@ -19,7 +19,8 @@ complete body. If that is answered and the shared channel still is not, ``patien
 connection for a while (``_SOLO_FOR_S``); then the shared channel has another chance.
 
 Watches that have delivered their one event are cancelled together, ``_SPENT_KEPT_S`` later: a
-cancel costs the server half of what a call does, and at that moment the next in line makes one.
+cancel costs the server half of what a call does, and at that moment the next in line makes one. They
+go with whatever is said or read from then on; `tick` sees to them when nothing was for a second.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ __all__ = ["Multiplexer"]
 
 _SOLO_FOR_S = 600.0
 _SPENT_KEPT_S = 0.05
+_SPENT_AT_MOST_S = 1.0
 _PROGRESS: dict[str, Any] = {"progress_request": {}}
 _logger = logging.getLogger("recipes")
 
@@ -100,6 +102,7 @@ class Multiplexer:
             self.opens.append(self._main)
         elif not self._fresh and self._asked is None:
             self._asked = now  # a fresh one owes since it was connected
+        self._sweep(now)
         self._main.say(self.book.create_message(number))
 
     def drop(self, arming: Arming) -> None:
@@ -166,7 +169,7 @@ class Multiplexer:
         due = self._suspicious_at()
         if not self._spent:
             return due
-        sweep = self._spent_since + _SPENT_KEPT_S
+        sweep = self._spent_since + _SPENT_AT_MOST_S
         return sweep if due is None else min(sweep, due)
 
     def tick(self, now: float) -> None:

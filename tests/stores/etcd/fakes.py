@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import queue
+import select
 import socket
 import ssl
 import threading
@@ -43,6 +44,15 @@ class Peer:
         if "content-length" not in headers:
             return first.split(" ")[1], headers, None
         return first.split(" ")[1], headers, json.loads(self._exactly(int(headers["content-length"])))
+
+    def waits_to_be_read(self, timeout_s: float) -> bool:
+        """Whether something has come, or comes within this time, that was not read."""
+        if self._buffer or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
+            return True
+        try:
+            return bool(select.select([self.sock], [], [], timeout_s)[0])
+        except ValueError:  # it was reset meanwhile
+            raise HungUp from None
 
     def chunk(self) -> Any:
         """Return the document in the next chunk."""

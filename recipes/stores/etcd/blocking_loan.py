@@ -1,0 +1,77 @@
+"""A watch connection that is lent to the caller who waits for what arrives on it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from recipes.stores.etcd.wires import Channel
+from recipes.stores.sockets import Conn, any_ready
+
+__all__ = ["Loan", "Waiter"]
+
+
+class Waiter(Protocol):
+    """What a caller waits with.
+
+    Attributes:
+        bell: To be called as soon as it may be ready, from any thread; set while the caller waits.
+    """
+
+    bell: Callable[[], None] | None
+
+    def ready(self) -> bool:
+        """Whether there is nothing more to wait for."""
+
+
+class Loan:
+    """A connection that a caller may be reading, and the bell that has it look up.
+
+    Attributes:
+        lent: Whether callers read it; else the thread does.
+        mailbox: That of the call that is to read it, or did so last.
+        waiter: What a caller waits with by now. It is the only one: of two, one could take the other's ring.
+
+    Raises:
+        OSError: This process has as many descriptors as it may.
+    """
+
+    __slots__ = ("_ears", "channel", "conn", "lent", "mailbox", "waiter")
+
+    def __init__(self, channel: Channel, conn: Conn) -> None:
+        self.channel = channel
+        self.conn = conn
+        self.lent = False
+        self.mailbox: Any = None
+        self.waiter: Waiter | None = None
+        self._ears = socket.socketpair()
+        for end in self._ears:
+            end.setblocking(False)
+
+    def serves(self, waiter: Waiter) -> bool:
+        """Whether it is for a caller that waits with this to read."""
+        return self.lent and self.waiter is waiter
+
+    def ring(self) -> None:
+        """Have the caller look up."""
+        with contextlib.suppress(OSError):  # full: it is rung already; closed: nobody waits
+            self._ears[0].send(b"!")
+
+    def arrived(self, timeout_s: float) -> bool:
+        """Wait for something to read, so long at most; False as well when the bell is rung."""
+        line, bell = self.conn.sock.fileno(), self._ears[1].fileno()
+        if line < 0 or bell < 0:  # closed meanwhile
+            return False
+        ready = any_ready((line, bell), (), timeout_s)
+        if bell in ready:
+            with contextlib.suppress(OSError):
+                self._ears[1].recv(4096)
+        return line in ready
+
+    def close(self) -> None:
+        """Close the bell; who waits looks up first."""
+        self.ring()
+        for end in self._ears:
+            end.close()
