@@ -67,6 +67,7 @@ def test_fault_12_create_lands_after_the_caller_has_left(lab: Lab) -> None:
         assert servers.eventually(lambda: client.client.pending_cleanups == 0, SOON_S)
     lab.proxy.release(trap)
 
+    assert trap.gate.landed.wait(SOON_S)
     assert servers.eventually(lambda: client.client.pending_cleanups == 0, SOON_S)
     other = lab.actor()
     assert lab.contenders_become(0)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable
 from enum import Enum, auto
@@ -27,12 +28,18 @@ class Cut(Enum):
 
 
 CUT = Cut.RESET
+_LANDS_WITHIN_S = 10.0
 
 
 class Gate:
-    """Lets bytes pass, or holds them until it is opened again."""
+    """Lets bytes pass, or holds them until it is opened again.
+
+    Attributes:
+        landed: Set once the other side has said something after it was sent what was held: it has read it.
+    """
 
     def __init__(self) -> None:
+        self.landed = threading.Event()
         self._open = asyncio.Event()
         self._open.set()
 
@@ -79,6 +86,8 @@ class Link:
         self.policy = policy
         self.wire = wire
         self.muted = False
+        self._late: Gate | None = None  # what was sent last was held there, and was not answered
+        self._answered = asyncio.Event()
         self._orderly = False
         self._client = client
         self._server = socket.socket()
@@ -120,6 +129,9 @@ class Link:
         end = Cut.RESET
         with contextlib.suppress(OSError):
             while data := await loop.sock_recv(source, 65536):
+                if direction == "down" and self._late is not None:
+                    self._late.landed.set()
+                    self._answered.set()
                 due = max(due, loop.time() + self.policy.delay_s())
                 for piece in self.policy.cross(self, direction, data):
                     queue.put_nowait((due, piece))
@@ -128,6 +140,7 @@ class Link:
 
     async def _write(self, direction: Direction, sink: socket.socket, queue: Queue) -> None:
         loop = asyncio.get_running_loop()
+        held: Gate | None = None
         while True:
             due, piece = await queue.get()
             if (wait := due - loop.time()) > 0:
@@ -135,7 +148,11 @@ class Link:
             await self.policy.gate(direction).passed()
             if isinstance(piece, Gate):
                 await piece.passed()
+                held = piece
             elif piece is Cut.RESET:
+                if self._late is not None:  # a reset would take away what the server has not read yet
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._answered.wait(), _LANDS_WITHIN_S)
                 raise _Reset
             elif piece is Cut.EOF:
                 with contextlib.suppress(OSError):
@@ -144,6 +161,8 @@ class Link:
             else:
                 with contextlib.suppress(OSError):  # nobody there any more: the other pipe sees to the end
                     await loop.sock_sendall(sink, piece)
+                if held is not None and direction == "up":
+                    self._late, held = held, None
 
 
 Queue = asyncio.Queue[tuple[float, Piece]]
