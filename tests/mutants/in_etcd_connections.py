@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 from recipes._contract.operations import Withdraw
 from recipes.errors import SessionLost, StoreFull
 from recipes.stores import sockets
 from recipes.stores.etcd import codec, pool, tasks, tasks_conn
+from recipes.stores.etcd.blocking_loan import Loan
+from recipes.stores.etcd.blocking_reader import Reader
 from recipes.stores.etcd.pool import Pipeline, Pool
 from recipes.stores.etcd.protocol import EtcdProtocol, stands
+from recipes.stores.etcd.stream_book import WatchBook
 from recipes.stores.etcd.wire_dial import Endpoints
 from recipes.stores.sockets import Conn
 from tests.mutants.in_sqlite import rewritten
@@ -194,6 +198,11 @@ def _leaves_twice(self: Any, endpoint: Any) -> None:
     self._at = (self._at + 1) % len(self.all)
 
 
+def _lent(name: str, of: str, *changes: tuple[str, str]) -> tuple[str, str, str, Callable[[], list[Any]]]:
+    return name, LENDING, LENT, lambda: rewritten(Reader, of, *changes)
+
+
+LENDING, LENT = "etcd connection that is lent", "tests/stores/etcd/test_lending.py"
 ETCD, PROTOCOL = "etcd connections", "etcd creates given up"
 GIVEN_UP, POOL, DIAL = (f"tests/stores/etcd/test_{name}.py" for name in ("given_up", "pool", "wire_dial"))
 TASKS, STEPS = "tests/stores/etcd/test_tasks.py", "tests/stores/test_etcd_protocol.py"
@@ -280,6 +289,24 @@ CONNECTIONS = [
             lambda: swap(Endpoints, "failed", _leaves_twice),
         ),
         ("slow servers are left for being slow", ETCD, DIAL, lambda: swap(Endpoints, "answered", nothing)),
+        (
+            "it is lent to one that watches beside others",
+            LENDING,
+            LENT,
+            lambda: swap(WatchBook, "watched_by", lambda self, mailbox: id(mailbox) in self._of),
+        ),
+        ("what others post rings no bell", LENDING, LENT, lambda: swap(Loan, "ring", nothing)),
+        _lent(
+            "two wait at one bell",
+            "_lend_or_take_back",
+            ("elif arms_alone and loan.waiter is None:", "elif arms_alone:"),
+        ),
+        _lent("one that waits elsewhere is lent to", "_begins", ("self._take_back()", "pass")),
+        _lent(
+            "what is left lying is a silent server", "_after", ("readable(loan.conn.sock.fileno())", "False")
+        ),
+        _lent("nobody reads what is lent and idle", "_after", ("if idle or (", "if (")),
+        _lent("an interrupt amid the reading is nothing", "_read_lent", ("self._upset = True", "pass")),
         ("`min` for `max` of the revisions in the own-key read", PROTOCOL, STEPS, _earliest_for_latest),
         ("beyond a quota a withdrawal counts as done", PROTOCOL, STEPS, _full_is_done),
         ("what a full store refused is in doubt", PROTOCOL, STEPS, _refused_is_in_doubt),

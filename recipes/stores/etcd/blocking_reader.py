@@ -213,7 +213,7 @@ class Reader:
             return True
 
     def _lend_or_take_back(self, arms: Mailbox | None) -> None:
-        """Have the only caller that watches read, if there is but one."""
+        """Have a caller read that arms alone; one that arms beside others takes it back as it waits."""
         loan, book = self._loan, self._multiplexer.book
         arms_alone = arms is not None and book.watched_by(arms) and hasattr(arms, "source")
         if not self._lendable():
@@ -221,13 +221,9 @@ class Reader:
         elif loan is None or not loan.lent:
             if arms_alone:
                 self._lend(arms)
-        elif book.watched_by(loan.mailbox) or book.idle():
-            pass
         elif arms_alone and loan.waiter is None:
             loan.mailbox = arms
             loan.mailbox.source = self.attend
-        else:
-            self._take_back()
 
     def _is_lent(self, channel: Channel) -> bool:
         loan = self._loan

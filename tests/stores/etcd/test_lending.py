@@ -153,6 +153,11 @@ def waits(reading: Reading) -> bool:
     return loan is not None and loan.waiter is not None and loan.waiter.bell is not None
 
 
+def is_lent(reading: Reading) -> bool:
+    loan = reading.reader._loan
+    return loan is not None and loan.lent
+
+
 def test_who_watches_alone_reads_for_itself(reading: Reading) -> None:
     for _ in range(3):
         box = reading.armed()
@@ -192,9 +197,12 @@ def test_another_that_watches_has_the_thread_read_for_both(reading: Reading) -> 
     thread, received = in_thread(lambda: first.receive(SOON_S))
     assert eventually(lambda: waits(reading), SOON_S)
     second = reading.armed(b"l")
+    assert not is_lent(reading)
     reading.by.clear()
     reading.stream.delete(L)
     assert second.receive(SOON_S) == Gone("l")
+    assert reading.armed(b"n").source is None  # nor is it lent to a third, that watches beside another
+    reading.connection.forget(reading.boxes[-1])
     reading.stream.delete(K)
     thread.join(SOON_S)
     assert received == [Gone("k")]
@@ -210,6 +218,7 @@ def test_of_one_that_waits_by_other_means_nothing_is_left_lying(reading: Reading
     lent, other = reading.armed(), ThreadMailbox()
     other.source = reading.reader.attend
     assert other.receive(0.05) is None
+    assert not is_lent(reading)
     reading.by.clear()
     reading.stream.delete(K)
     assert eventually(lent.ready, SOON_S)
@@ -232,6 +241,7 @@ def test_two_that_wait_in_turn_are_both_rung(reading: Reading) -> None:
     thread, received = in_thread(lambda: box.receive(None))
     assert eventually(lambda: waits(reading), SOON_S)
     other = reading.armed(b"l")
+    assert not is_lent(reading)
     other_thread, other_received = in_thread(lambda: other.receive(None))
     other.post(event)
     other_thread.join(SOON_S)
@@ -330,8 +340,7 @@ def test_the_last_watch_is_cancelled_though_nobody_reads_any_more(reading: Readi
     reading.stream.delete(K)
     assert box.receive(SOON_S) == Gone("k")
     assert eventually(lambda: reading.stream.watched[K] in reading.stream.cancelled, SOON_S)
-    loan = reading.reader._loan
-    assert eventually(lambda: loan is not None and not loan.lent, SOON_S)
+    assert eventually(lambda: not is_lent(reading), SOON_S)
 
 
 def none_left(*args: Any) -> Any:
