@@ -58,7 +58,7 @@ def test_fault_35_what_is_no_name_is_refused_before_anything_is_sent(lab: Lab) -
 @at_once(names=PREFIXES)
 def test_fault_36_names_that_are_prefixes_of_each_other(lab: Lab, names: tuple[str, str]) -> None:
     short, long = names
-    one, other = lab.actor(), lab.actor()
+    one, other = (lab.actor(session_timeout=15, request_timeout=5) for _ in range(2))
     for first, second in ((short, long), (long, short)):
         held = one.acquire(first)
         beside = other.acquire(second, timeout=5)  # waits for nobody
