@@ -24,6 +24,7 @@ class Waiter(Protocol):
 
     def ready(self) -> bool:
         """Whether there is nothing more to wait for."""
+        ...
 
 
 class Loan:
