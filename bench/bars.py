@@ -74,12 +74,12 @@ def judged(tables: Mapping[str, Table]) -> list[Judged]:
 
 def _judge(bar: Bar, tables: Mapping[str, Table]) -> Judged:
     mine = _find(bar.figure, tables)
-    if bar.over is None:
-        return Judged(bar, mine)
-    theirs = _find(bar.over, tables)
     table, _, figure = bar.figure
-    floor = None if bar.floor is None else ratio(_find((table, bar.floor, figure), tables), theirs)
-    return Judged(bar, ratio(mine, theirs), floor)
+    floor = None if bar.floor is None else _find((table, bar.floor, figure), tables)
+    if bar.over is None:
+        return Judged(bar, mine, floor)
+    theirs = _find(bar.over, tables)
+    return Judged(bar, ratio(mine, theirs), ratio(floor, theirs))
 
 
 def _find(figure: Figure, tables: Mapping[str, Table]) -> float | None:
@@ -124,7 +124,13 @@ def _footprint(store: str, api: str) -> list[Bar]:
 
 def _inprocess(who: str, words: str) -> list[Bar]:
     return [
-        Bar(f"{words}: hand-over, us, p50", ("inprocess", who, P50), None, 40),
+        Bar(
+            f"{words}: hand-over, us, p50",
+            ("inprocess", who, P50),
+            None,
+            40,
+            floor=f"floor-{who.rpartition('-')[2]}",
+        ),
         Bar(
             f"{words}: another client's longest wait, ms",
             ("inprocess", who, "another's longest wait ms"),

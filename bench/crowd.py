@@ -68,7 +68,7 @@ def together(
         many = [Many(api, url) for _ in sizes]
         for one in many:
             crowd.callback(one.close)
-        with holding(url, name) as held:
+        with contextlib.ExitStack() if api.startswith("plain") else holding(url, name) as held:
             for one, size in zip(many, sizes, strict=True):
                 one.tell("join", name, size, 0, 1)
             assert all(one.answer() == "joined" for one in many)

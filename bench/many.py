@@ -1,6 +1,7 @@
 """Many waiters of one client, told what to do on standard input, line by line.
 
-Run as ``python -m bench.many FACE URL`` with FACE "asyncio", "threads", or "kazoo" (and its address):
+Run as ``python -m bench.many FACE URL`` with FACE "asyncio", "threads", "kazoo" (and its address), or
+"plain-threads" and "plain-asyncio": a lock of the process alone, the floor of what one client can do:
 ``join NAME COUNT APART AT_ONCE`` has so many wait for one lock (APART 1: each for a lock of its own,
 ``NAME-0`` and so on; not with kazoo), some at a time, and answers when all stand in the queue; ``trace``
 has Python count its memory from now on; ``spans END HOLD`` waits
@@ -18,6 +19,9 @@ import sys
 import threading
 import time
 import tracemalloc
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +89,16 @@ class Threads:
                 self.book.wait()
         return self.book.wait()
 
+    def lock(self, name: str) -> Callable[[], AbstractContextManager[object]]:
+        """Return what acquires."""
+        return self.client.lock(name).acquire
+
     def wait(self, name: str, number: int) -> None:
         """Come again and again."""
-        lock = self.client.lock(name)
+        acquire = self.lock(name)
         try:
             while time.monotonic_ns() < self.book.end:
-                with lock.acquire():
+                with acquire():
                     got = time.monotonic_ns()
                     time.sleep(self.book.hold_s)
                     self.book.spans.append((got, time.monotonic_ns(), number))
@@ -133,6 +141,62 @@ class Kazoo(Threads):
         os._exit(0)
 
 
+class Fair:
+    """A lock for threads, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._held = False
+        self.waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._changing:
+            if not self._held:
+                self._held = True
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self.waiting.append(mine)
+        mine.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        with self._changing:
+            if self.waiting:
+                self.waiting.popleft().release()
+            else:
+                self._held = False
+
+
+class PlainThreads(Threads):
+    """Waiters that are threads, by a lock of the process."""
+
+    def __init__(self) -> None:
+        self.book = Book()
+        self.fair = Fair()
+
+    def lock(self, name: str) -> Callable[[], AbstractContextManager[object]]:
+        """Return what acquires."""
+        return lambda: self.fair
+
+    def join(self, name: str, count: int, *, apart: bool, at_once: int) -> str:
+        """Have threads wait."""
+        self.fair.__enter__()
+        for number in range(count):
+            threading.Thread(target=self.wait, args=(name, number), daemon=True).start()
+        while len(self.fair.waiting) < count:
+            time.sleep(0.001)
+        return "joined"
+
+    def spans(self, end: int, hold_s: float) -> list[tuple[int, int, int]]:
+        """Let them hold until END."""
+        self.book.hold_s = hold_s
+        self.fair.__exit__()
+        return super().spans(end, hold_s)
+
+    def close(self) -> None:
+        """They go home by themselves."""
+
+
 class Tasks:
     """Waiters that are tasks."""
 
@@ -158,11 +222,17 @@ class Tasks:
 
     async def wait(self, lock: Any, number: int) -> None:
         """Come again and again."""
+        acquire = self.acquire_of(lock)
         while time.monotonic_ns() < self.book.end:
-            async with lock.acquire():
+            async with acquire():
                 got = time.monotonic_ns()
                 await asyncio.sleep(self.book.hold_s)
                 self.book.spans.append((got, time.monotonic_ns(), number))
+
+    def acquire_of(self, lock: Any) -> Callable[[], AbstractAsyncContextManager[object]]:
+        """Return what acquires."""
+        found: Callable[[], AbstractAsyncContextManager[object]] = lock.acquire
+        return found
 
     async def spans(self, end: int, hold_s: float) -> list[tuple[int, int, int]]:
         """Let them hold until END."""
@@ -176,6 +246,35 @@ class Tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.client.close()
+
+
+class PlainTasks(Tasks):
+    """Waiters that are tasks, by a lock of their loop."""
+
+    async def open(self) -> None:
+        """Make the lock."""
+        self.plain = asyncio.Lock()
+
+    async def join(self, name: str, count: int, *, apart: bool, at_once: int) -> str:
+        """Have tasks wait."""
+        await self.plain.acquire()
+        self.tasks += [asyncio.create_task(self.wait(self.plain, number)) for number in range(count)]
+        await asyncio.sleep(0.1)  # each has had its turn
+        return "joined"
+
+    def acquire_of(self, lock: Any) -> Callable[[], AbstractAsyncContextManager[object]]:
+        """Return what acquires."""
+        return lambda: self.plain
+
+    async def spans(self, end: int, hold_s: float) -> list[tuple[int, int, int]]:
+        """Let them hold until END."""
+        self.book.hold_s = hold_s
+        self.plain.release()
+        return await super().spans(end, hold_s)
+
+    async def close(self) -> None:
+        """Send everybody home."""
+        await asyncio.gather(*self.tasks)
 
 
 def size() -> dict[str, float]:
@@ -197,7 +296,7 @@ def size() -> dict[str, float]:
 
 def serve(api: str, url: str) -> None:
     """Do what the lines say, with threads."""
-    many = Kazoo(url) if api == "kazoo" else Threads(url)
+    many = Kazoo(url) if api == "kazoo" else PlainThreads() if api == "plain-threads" else Threads(url)
     _say("hello")
     for line in sys.stdin:
         match line.split():
@@ -212,9 +311,9 @@ def serve(api: str, url: str) -> None:
     many.close()
 
 
-async def serve_async(url: str) -> None:
+async def serve_async(api: str, url: str) -> None:
     """Same as `serve`, with tasks."""
-    many = Tasks(url)
+    many = PlainTasks(url) if api == "plain-asyncio" else Tasks(url)
     await many.open()
     _say("hello")
     while line := await asyncio.to_thread(sys.stdin.readline):
@@ -235,7 +334,7 @@ def _say(answer: object) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "asyncio":
-        asyncio.run(serve_async(sys.argv[2]))
+    if sys.argv[1].endswith("asyncio"):
+        asyncio.run(serve_async(*sys.argv[1:]))
     else:
         serve(sys.argv[1], sys.argv[2])

@@ -39,6 +39,13 @@ def inprocess(stage: Stage, plan: Plan) -> list[Table]:
                 label=f"{store}, {api}",
                 **{"another's longest wait ms": round(max(map(_longest_wait_ms, beside)), 1)},
             )
+    for api in APIS:
+        plain = [
+            together(f"plain-{api}", "-", "floor", [WAITERS], plan.seconds(FOR_S), HOLD_S, by_waiter=True)
+            for _ in range(plan.rounds)
+        ]
+        spans = summary(one for turn in plain for one in handed(turn, since=settled(turn)))
+        table.add(f"floor-{api}", spans, label=f"a lock of the process alone, {api}")
     table.notes.append(
         "The wait of another client is from a release of its own to its next grant, "
         "beside eight that come again at once."
