@@ -80,9 +80,10 @@ class ThreadMailbox:
 
     def receive(self, at_most_s: float | None) -> Event | None:
         """Wait for an event; None if none came in time."""
-        if self.source is not None and not self._events:
+        source = self.source  # once: another thread may unset it
+        if source is not None and not self._events:
             until = math.inf if at_most_s is None else time.monotonic() + at_most_s
-            self.source(self, self, until)
+            source(self, self, until)
             at_most_s = None if at_most_s is None else max(0.0, until - time.monotonic())
         while not self._events:  # it may have rung for an event that was taken without waiting: once
             if not acquire(self._waker, at_most_s):

@@ -305,8 +305,16 @@ CONNECTIONS = [
         _lent(
             "what is left lying is a silent server", "_after", ("readable(loan.conn.sock.fileno())", "False")
         ),
-        _lent("nobody reads what is lent and idle", "_after", ("if idle or (", "if (")),
-        _lent("an interrupt amid the reading is nothing", "_read_lent", ("self._upset = True", "pass")),
+        _lent("nobody reads what is lent and idle", "_turn", ("self._take_back()", "pass")),
+        _lent("an interrupt amid the reading is nothing", "_read_lent", ("self._struck()", "pass")),
+        _lent("an interrupt as it is taken back is nothing", "_begins", ("self._struck()", "pass")),
+        _lent("an end that nobody has read fails the next", "_step", ("self._catch_up()", "pass")),
+        (
+            "a forked child reads for its parent",
+            LENDING,
+            LENT,
+            lambda: rewritten(Loan, "serves", (" and self._of == os.getpid()", "")),
+        ),
         ("`min` for `max` of the revisions in the own-key read", PROTOCOL, STEPS, _earliest_for_latest),
         ("beyond a quota a withdrawal counts as done", PROTOCOL, STEPS, _full_is_done),
         ("what a full store refused is in doubt", PROTOCOL, STEPS, _refused_is_in_doubt),

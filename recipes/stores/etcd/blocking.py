@@ -222,3 +222,5 @@ class _Armed:
         if self._result is None:
             self._result = result
             self._lock.release()
+            if (bell := self.bell) is not None:
+                bell()

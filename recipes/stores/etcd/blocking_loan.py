@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -11,6 +12,9 @@ from recipes.stores.etcd.wires import Channel
 from recipes.stores.sockets import Conn, any_ready
 
 __all__ = ["Loan", "Waiter"]
+
+_LOOKS_UP_S = 0.5
+"""How long a caller waits in one go: what it waits for may be closed just before, and its number reused."""
 
 
 class Waiter(Protocol):
@@ -39,7 +43,7 @@ class Loan:
         OSError: This process has as many descriptors as it may.
     """
 
-    __slots__ = ("_ears", "channel", "conn", "lent", "mailbox", "waiter")
+    __slots__ = ("_ears", "_of", "channel", "conn", "lent", "mailbox", "waiter")
 
     def __init__(self, channel: Channel, conn: Conn) -> None:
         self.channel = channel
@@ -47,13 +51,14 @@ class Loan:
         self.lent = False
         self.mailbox: Any = None
         self.waiter: Waiter | None = None
+        self._of = os.getpid()
         self._ears = socket.socketpair()
         for end in self._ears:
             end.setblocking(False)
 
     def serves(self, waiter: Waiter) -> bool:
-        """Whether it is for a caller that waits with this to read."""
-        return self.lent and self.waiter is waiter
+        """Whether a caller that waits with this is to read; not in a child that was forked."""
+        return self.lent and self.waiter is waiter and self._of == os.getpid()
 
     def ring(self) -> None:
         """Have the caller look up."""
@@ -65,7 +70,7 @@ class Loan:
         line, bell = self.conn.sock.fileno(), self._ears[1].fileno()
         if line < 0 or bell < 0:  # closed meanwhile
             return False
-        ready = any_ready((line, bell), (), timeout_s)
+        ready = any_ready((line, bell), (), min(timeout_s, _LOOKS_UP_S))
         if bell in ready:
             with contextlib.suppress(OSError):
                 self._ears[1].recv(4096)

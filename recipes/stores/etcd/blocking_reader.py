@@ -3,7 +3,7 @@
 Callers write for themselves (a watch has to be on its way before the read that follows
 it), without ever waiting: what does not fit into the socket is left to the thread. The
 multiplexer and the connections are touched under one lock, which is never held over anything
-that waits; notifications that are due are sent when it is released.
+that waits; notifications wait for nothing either, so they are delivered under it.
 
 A caller whose watches are the only ones reads for itself: else two threads have to get their turn, one after
 the other, before it goes on. The connection is *lent* to it as it arms, and stays lent while nobody else
@@ -102,13 +102,16 @@ class Reader:
         try:
             if not self._begins(loan, waiter, mailbox):
                 return
-            while loan.serves(waiter) and not waiter.ready() and (left := deadline - time.monotonic()) > 0:
+            while loan.serves(waiter) and not waiter.ready():
+                left = deadline - time.monotonic()
                 arrived = loan.arrived(left)
                 waiter.bell = None  # what it reads for itself need not ring
-                if arrived:
+                if arrived and loan.serves(waiter):  # a signal handler may have forked meanwhile
                     self._read_lent(loan)
                     if loan.channel.outbox and not waiter.ready():
                         self._step(lambda _now: None)
+                if left <= 0:
+                    return
                 waiter.bell = loan.ring
         finally:
             waiter.bell = None
@@ -120,7 +123,6 @@ class Reader:
         with section.mark, self._lock:
             self._closed = True
             thread = self._thread
-            self._take_back()
             self._wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join(_CLOSE_S)
@@ -153,19 +155,31 @@ class Reader:
                 if self._closed:
                     return False
                 self._mend()
+                if arms is not None:
+                    self._catch_up()
                 step(time.monotonic())
                 self._flush()
                 self._lend_or_take_back(arms)
                 if self._needs_thread():
                     self._wake()
-                told = self._multiplexer.take_told()
-            for tell, what in told:
-                tell(what)
+                self._tell()
         except BaseException:
-            self._upset = True
-            self._wake()
+            self._struck()
             raise
         return True
+
+    def _struck(self) -> None:
+        """Have the thread mend what an interrupt left half done."""
+        self._upset = True
+        self._wake()
+
+    def _tell(self) -> None:
+        """Deliver what is due, under the lock; what an interrupt leaves is delivered by the next step."""
+        told = self._multiplexer.book.told
+        while told:
+            tell, what = told[0]
+            tell(what)
+            del told[0]
 
     def _mend(self) -> None:
         """Lose every watch after an interruption: what the multiplexer knows and what was sent may differ."""
@@ -204,13 +218,23 @@ class Reader:
 
     def _begins(self, loan: Loan, waiter: Waiter, mailbox: Mailbox) -> bool:
         """Whether a caller may wait for the connection itself now."""
-        with section.mark, self._lock:
-            if loan.lent and loan.mailbox is not mailbox:  # that one waits for something else
-                self._take_back()
-            if not loan.lent or loan.waiter is not None:
-                return False
-            loan.waiter, waiter.bell = waiter, loan.ring
-            return True
+        try:
+            with section.mark, self._lock:
+                if loan.lent and loan.mailbox is not mailbox:  # that one waits for something else
+                    self._take_back()
+                if not loan.lent:
+                    return False
+                loan.waiter, waiter.bell = waiter, loan.ring
+                return True
+        except BaseException:
+            self._struck()
+            raise
+
+    def _catch_up(self) -> None:
+        """Read what has come since the last caller read: the end of the connection, perhaps."""
+        loan = self._loan
+        if loan is not None and loan.lent and loan.waiter is None:
+            self._take_in(loan.channel, loan.conn)
 
     def _lend_or_take_back(self, arms: Mailbox | None) -> None:
         """Have a caller read that arms alone; one that arms beside others takes it back as it waits."""
@@ -274,12 +298,9 @@ class Reader:
                     self._take_back()
                 if self._multiplexer.closes or self._oversleeps():
                     self._wake()
-                told = self._multiplexer.take_told()
-            for tell, what in told:
-                tell(what)
+                self._tell()
         except BaseException:
-            self._upset = True
-            self._wake()
+            self._struck()
             raise
 
     def _take_in(self, channel: Channel, conn: Conn) -> bool:
@@ -316,13 +337,11 @@ class Reader:
         with section.mark, self._lock:
             self._multiplexer.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
-            told = self._multiplexer.take_told()
+            self._tell()
             self._wake_out = self._selector = None
         wake_out.close()
         wake_in.close()
         selector.close()
-        for tell, what in told:
-            tell(what)
 
     def _noted(self) -> bool:
         return self._thread is threading.current_thread()
@@ -333,6 +352,8 @@ class Reader:
             closes, self._multiplexer.closes = self._multiplexer.closes, []
             self._close_conns(selector, closes)
             timeout = self._nap(time.monotonic())
+            if timeout is None:  # nobody watches, and nobody would see the end of what is lent
+                self._take_back()
             for channel, conn in self._conns.items():
                 if self._is_lent(channel):
                     continue
@@ -355,23 +376,19 @@ class Reader:
         self._mend()
         if heard:  # what had arrived is read first: a process that was stopped is not a silent server
             return
-        now, loan = time.monotonic(), self._loan
-        if loan is not None and loan.lent:
-            due = self._multiplexer.due()
-            idle, due_by_now = self._multiplexer.book.idle(), due is not None and due <= now
-            if idle or (due_by_now and readable(loan.conn.sock.fileno())):
-                self._take_back()  # nobody is there any more who would read it, or has
-                return
-        self._multiplexer.tick(now)
+        now, due, loan = time.monotonic(), self._multiplexer.due(), self._loan
+        is_due = due is not None and due <= now
+        if is_due and loan is not None and loan.lent and readable(loan.conn.sock.fileno()):
+            self._take_back()  # what has arrived there is left lying
+        else:
+            self._multiplexer.tick(now)
 
     def _turn_in(self, step: Callable[[], None]) -> None:
         with section.mark, self._lock:
             step()
             self._flush()
             self._lend_or_take_back(None)
-            told = self._multiplexer.take_told()
-        for tell, what in told:
-            tell(what)
+            self._tell()
 
     def _nap(self, now: float) -> float | None:
         """Return how long to sleep; a nap is not made longer, so that callers seldom need to wake us."""
@@ -407,9 +424,7 @@ class Reader:
             with section.mark, self._lock:
                 conn = None if self._is_lent(channel) else self._conns.get(channel)
                 more = conn is not None and self._take_in(channel, conn)
-                told = self._multiplexer.take_told()
-            for tell, what in told:  # what it sends in turn can wait: somebody may have got a lock
-                tell(what)
+                self._tell()  # what it sends in turn can wait: somebody may have got a lock
 
     def _close_conns(self, selector: selectors.BaseSelector, channels: list[Channel]) -> None:
         for channel in channels:

@@ -150,10 +150,6 @@ class WatchBook:
         """Say whether ``mailbox`` watches something, and nobody else does."""
         return len(self._of) == 1 and id(mailbox) in self._of
 
-    def idle(self) -> bool:
-        """Say whether nobody watches anything."""
-        return not self._of
-
     def forget(self, mailbox: Mailbox) -> list[int]:
         """Drop all that ``mailbox`` watches; return the watches to cancel."""
         return self._without(mailbox, None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import selectors
+import signal
 import ssl
 import threading
 import time
@@ -18,7 +20,9 @@ from recipes._run.blocking import ThreadMailbox
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Post, Watch
+from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
+from recipes.stores.sockets import readable
 from tests.stores.etcd.fakes import Box, Peer, Server, trusting
 
 SOON_S = 10.0
@@ -133,6 +137,7 @@ def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             real(multiplexer, *args)
 
         monkeypatch.setattr(Multiplexer, "received", received)
+        monkeypatch.setattr("recipes.stores.etcd.blocking_loan._LOOKS_UP_S", 3600)
         try:
             found.warm()
             yield found
@@ -341,6 +346,135 @@ def test_the_last_watch_is_cancelled_though_nobody_reads_any_more(reading: Readi
     assert box.receive(SOON_S) == Gone("k")
     assert eventually(lambda: reading.stream.watched[K] in reading.stream.cancelled, SOON_S)
     assert eventually(lambda: not is_lent(reading), SOON_S)
+
+
+def test_it_may_be_taken_back_as_a_caller_begins_to_wait() -> None:
+    class Taken(ThreadMailbox):
+        @property
+        def source(self) -> Any:
+            return next(sources)
+
+        @source.setter
+        def source(self, source: Any) -> None:
+            """It is as the test says."""
+
+    waited: list[float] = []
+    sources = iter([lambda *args: waited.append(args[2]), None])
+    assert Taken().receive(0) is None
+    assert waited
+
+
+def test_an_interrupt_as_it_is_taken_back_leaves_nobody_waiting(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, other = reading.armed(), ThreadMailbox()
+    other.source = reading.reader.attend
+    thread, received = in_thread(lambda: first.receive(SOON_S))
+    assert eventually(lambda: waits(reading), SOON_S)
+    selector = reading.reader._selector
+    assert selector is not None
+    real, main = selector.register, threading.current_thread()
+
+    def register(*args: Any) -> Any:
+        if threading.current_thread() is main:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(selector, "register", register)
+        with pytest.raises(KeyboardInterrupt):
+            other.receive(SOON_S)
+    thread.join(SOON_S / 2)
+    assert received == [Disturbed()]
+    assert "watching failed" not in caplog.text
+
+
+def test_an_interrupt_amid_the_telling_leaves_nobody_out(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, real = reading.armed(), ThreadMailbox(), ThreadMailbox.post
+    struck: list[bool] = []
+    resolved: list[int | Exception] = []
+    reading.reader.arm(Arming(Watch(b"k", second), resolved.append))  # by the same watch; it has yet to wait
+    assert resolved == [7]
+
+    def post(box: ThreadMailbox, event: Event) -> None:
+        real(box, event)
+        if box is first and not struck:
+            struck.append(True)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadMailbox, "post", post)
+    reading.stream.delete(K)
+    with pytest.raises(KeyboardInterrupt):
+        first.receive(SOON_S)
+    assert second.receive(SOON_S / 2) == Gone("k")
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_amid_a_wait_reads_nothing(reading: Reading) -> None:
+    box, children = reading.armed(), []
+    loan = reading.reader._loan
+    assert loan is not None
+
+    def fork(*_: Any) -> None:
+        children.append(os.fork())
+        if children[0]:
+            assert eventually(lambda: readable(loan.conn.sock.fileno()), SOON_S)
+            time.sleep(0.3)  # for the child to read it, if it would
+
+    before = signal.signal(signal.SIGUSR1, fork)
+    try:
+        teller = threading.Thread(target=_fork_and_delete, args=(reading, children))
+        teller.start()
+        event = box.receive(SOON_S / 2)
+        if children[0] == 0:
+            os._exit(int(event is not None))
+        teller.join(SOON_S)
+        assert event == Gone("k")
+        assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _fork_and_delete(reading: Reading, children: list[int]) -> None:
+    assert eventually(lambda: waits(reading), SOON_S)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+    assert eventually(lambda: bool(children), SOON_S)
+    reading.stream.delete(K)
+
+
+def test_the_end_of_an_idle_connection_fails_nobody(reading: Reading) -> None:
+    box = reading.armed()
+    reading.stream.delete(K)
+    assert box.receive(SOON_S) == Gone("k")
+    loan = reading.reader._loan
+    assert loan is not None
+    assert loan.lent
+    reading.stream.reset()
+    assert eventually(lambda: readable(loan.conn.sock.fileno()) or not loan.lent, SOON_S)
+    assert reading.armed() is not box
+    assert reading.stream.streams == 2
+
+
+def test_what_is_idle_is_not_lent_for_ever(reading: Reading) -> None:
+    box = reading.armed()
+    reading.stream.delete(K)
+    assert box.receive(SOON_S) == Gone("k")
+    with reading.reader._lock:
+        reading.multiplexer._spent.clear()  # nothing is due any more
+        reading.reader._asleep_until = float("inf")
+    reading.reader._wake()
+    assert eventually(lambda: not is_lent(reading), SOON_S)
+
+
+def test_without_time_to_wait_it_reads_what_is_there(reading: Reading) -> None:
+    box = reading.armed()
+    loan = reading.reader._loan
+    assert loan is not None
+    reading.stream.delete(K)
+    assert eventually(lambda: readable(loan.conn.sock.fileno()), SOON_S)
+    assert box.receive(0) == Gone("k")
 
 
 def none_left(*args: Any) -> Any:
