@@ -221,6 +221,7 @@ class _Armed:
     def _resolve(self, result: int | Exception) -> None:
         if self._result is None:
             self._result = result
-            self._lock.release()
+            with contextlib.suppress(RuntimeError):  # two threads may tell it at a time
+                self._lock.release()
             if (bell := self.bell) is not None:
                 bell()

@@ -3,7 +3,7 @@
 Callers write for themselves (a watch has to be on its way before the read that follows
 it), without ever waiting: what does not fit into the socket is left to the thread. The
 multiplexer and the connections are touched under one lock, which is never held over anything
-that waits; notifications wait for nothing either, so they are delivered under it.
+that waits; notifications that are due are sent when it is released.
 
 A caller whose watches are the only ones reads for itself: else two threads have to get their turn, one after
 the other, before it goes on. The connection is *lent* to it as it arms, and stays lent while nobody else
@@ -27,7 +27,7 @@ from typing import Any
 from recipes._contract.connection import Mailbox
 from recipes._section import section
 from recipes.stores.etcd.blocking_loan import Loan, Waiter
-from recipes.stores.etcd.stream_book import Arming
+from recipes.stores.etcd.stream_book import Arming, Telling
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wires import Channel
@@ -162,7 +162,7 @@ class Reader:
                 self._lend_or_take_back(arms)
                 if self._needs_thread():
                     self._wake()
-                self._tell()
+            self._tell()
         except BaseException:
             self._struck()
             raise
@@ -174,12 +174,24 @@ class Reader:
         self._wake()
 
     def _tell(self) -> None:
-        """Deliver what is due, under the lock; what an interrupt leaves is delivered by the next step."""
+        """Deliver what is due, with no lock held: a mailbox may close the connection.
+
+        What an interrupt leaves is delivered by whoever steps next, and what two threads deliver at a time
+        comes twice: nobody minds.
+        """
         told = self._multiplexer.book.told
         while told:
-            tell, what = told[0]
-            tell(what)
-            del told[0]
+            try:
+                one = told[0]
+            except IndexError:  # pragma: no cover - another thread was quicker
+                return
+            tell, what = one
+            try:
+                tell(what)
+            except Exception:  # a mailbox that is broken; an interrupt is another thing
+                _drop(told, one)
+                raise
+            _drop(told, one)
 
     def _mend(self) -> None:
         """Lose every watch after an interruption: what the multiplexer knows and what was sent may differ."""
@@ -298,7 +310,7 @@ class Reader:
                     self._take_back()
                 if self._multiplexer.closes or self._oversleeps():
                     self._wake()
-                self._tell()
+            self._tell()
         except BaseException:
             self._struck()
             raise
@@ -337,11 +349,11 @@ class Reader:
         with section.mark, self._lock:
             self._multiplexer.lose_all(unavailable(self._store, "this link was closed"))
             self._close_conns(selector, list(self._conns))
-            self._tell()
             self._wake_out = self._selector = None
         wake_out.close()
         wake_in.close()
         selector.close()
+        self._tell()
 
     def _noted(self) -> bool:
         return self._thread is threading.current_thread()
@@ -388,7 +400,7 @@ class Reader:
             step()
             self._flush()
             self._lend_or_take_back(None)
-            self._tell()
+        self._tell()
 
     def _nap(self, now: float) -> float | None:
         """Return how long to sleep; a nap is not made longer, so that callers seldom need to wake us."""
@@ -424,7 +436,7 @@ class Reader:
             with section.mark, self._lock:
                 conn = None if self._is_lent(channel) else self._conns.get(channel)
                 more = conn is not None and self._take_in(channel, conn)
-                self._tell()  # what it sends in turn can wait: somebody may have got a lock
+            self._tell()  # what it sends in turn can wait: somebody may have got a lock
 
     def _close_conns(self, selector: selectors.BaseSelector, channels: list[Channel]) -> None:
         for channel in channels:
@@ -437,3 +449,8 @@ class Reader:
                 with contextlib.suppress(KeyError):
                     selector.unregister(conn.sock)
                 conn.close()
+
+
+def _drop(told: list[Telling], one: Telling) -> None:
+    with contextlib.suppress(ValueError):  # another thread was quicker
+        told.remove(one)
