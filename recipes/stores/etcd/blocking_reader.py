@@ -176,8 +176,8 @@ class Reader:
     def _tell(self) -> None:
         """Deliver what is due, with no lock held: a mailbox may close the connection.
 
-        What an interrupt leaves is delivered by whoever steps next, and what two threads deliver at a time
-        comes twice: nobody minds.
+        What an interrupt leaves is delivered by the next step, and what two threads deliver at a time comes
+        twice, which does no harm: it is a hint to look.
         """
         told = self._multiplexer.book.told
         while told:
