@@ -110,6 +110,7 @@ def test_a_change_costs_all_watchers_of_a_client_one_watch_and_one_read(
             assert many[0].next(0.2) == "nothing"
         assert counts.requests["/v3/kv/range"] == 1, counts
         assert on_the_wire(counts) - 1 == counts.requests["/v3/watch chunk"] <= 3
+    assert many[0].next(0.5) == "nothing"  # the last watches that told are cancelled behind
     with proxy.counting() as counts:
         assert many[0].next(1) == "nothing"
     assert on_the_wire(counts) == 0, counts

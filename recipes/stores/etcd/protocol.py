@@ -512,13 +512,17 @@ def _as_seen(response: Json, target: Contender, mine: Entry) -> bool:
     )
 
 
+def _frees(post: Post) -> Post:
+    return Post(post.path, post.body, post.urgent, frees=True)
+
+
 def _freeing(steps: Steps[T]) -> Steps[T]:
     """Carry out ``steps``, and say of every call that it frees."""
     try:
         request = next(steps)
         while True:
             try:
-                reply = yield replace(request, frees=True) if isinstance(request, Post) else request
+                reply = yield _frees(request) if isinstance(request, Post) else request
             except GeneratorExit:
                 steps.close()
                 raise

@@ -20,7 +20,7 @@ connection for a while (``_SOLO_FOR_S``); then the shared channel has another ch
 
 Watches that have delivered their one event are cancelled together, ``_SPENT_KEPT_S`` later: a
 cancel costs the server half of what a call does, and at that moment the next in line makes one. They
-go with whatever is said or read from then on; `tick` sees to them when nothing was for a second.
+go with what is said or read from then on; where nothing is, `tick` sees to them, ``_SPENT_AT_MOST_S`` later.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["Multiplexer"]
 
 _SOLO_FOR_S = 600.0
 _SPENT_KEPT_S = 0.05
-_SPENT_AT_MOST_S = 1.0
+_SPENT_AT_MOST_S = 0.1
 _PROGRESS: dict[str, Any] = {"progress_request": {}}
 _logger = logging.getLogger("recipes")
 
