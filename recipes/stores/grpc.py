@@ -209,8 +209,7 @@ class Line:
         """Send another message on a stream; one that has ended takes none."""
         if (opened := self._streams.get(stream)) is not None:
             self._put(stream, opened, message)
-            if self._ping is not None:
-                self._pong()
+            self._pong()
 
     def cancel(self, stream: int) -> None:
         """Give a stream up: nothing more of it comes out."""
@@ -235,8 +234,7 @@ class Line:
         except GrpcError:
             self.usable = False
             raise
-        if self._ping is not None:
-            self._pong()
+        self._pong()
         return found
 
     # What is sent.
@@ -250,12 +248,12 @@ class Line:
             self._put(stream, opened, message)
         else:
             self._send(stream, opened)
-        if self._ping is not None:
-            self._pong()
+        self._pong()
         return stream
 
     def _put(self, stream: int, opened: _Open, message: bytes) -> None:
-        opened.unsent += _message_head.pack(0, len(message)) + message
+        opened.unsent += _message_head.pack(0, len(message))
+        opened.unsent += message
         self._send(stream, opened)
 
     def _send(self, stream: int, opened: _Open) -> None:
@@ -296,9 +294,7 @@ class Line:
             self._send(stream, opened)
 
     def _pong(self) -> None:
-        """Answer a ping, if it is time."""
-        now = self._clock()
-        if self._ping is not None and now >= self._pong_at:
+        if self._ping is not None and (now := self._clock()) >= self._pong_at:
             self.outbox += _frame(PING, ACK, 0, self._ping)
             self._ping, self._pong_at = None, now + self._pong_every_s
 
