@@ -38,7 +38,11 @@ T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """Where a call in progress receives events; one a call, made by the driver."""
+    """Where a call in progress receives events; one a call, made by the driver.
+
+    One with a ``source`` is of a thread that can read for itself as it waits: a connection may set that
+    to what waits for an event by reading it (see ``ThreadMailbox`` in ``recipes._run.blocking``).
+    """
 
     def post(self, event: Event) -> None:
         """Deliver ``event``; callable from any thread, never blocks."""

@@ -1,4 +1,4 @@
-"""A watch connection that is lent to the caller who waits for what arrives on it."""
+"""A watch connection that is lent to the caller that waits for what arrives on it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Loan:
         return line in ready
 
     def close(self) -> None:
-        """Close the bell; who waits looks up first."""
+        """Close the bell; a caller that waits looks up first."""
         self.ring()
         for end in self._ears:
             end.close()
