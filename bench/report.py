@@ -13,7 +13,7 @@ from typing import Any
 from bench.bars import judged
 from bench.kinds import KINDS, package_version
 from bench.tables import Table
-from tests.simulation.bulk import commit
+from tests.revision import revision
 
 __all__ = ["conditions", "load", "write"]
 
@@ -23,7 +23,7 @@ def conditions() -> dict[str, Any]:
     processor = re.search(r"model name\s*: (.*)", _text("/proc/cpuinfo"))
     packages = sorted({kind.package for kind in KINDS.values() if kind.package} | {"etcd3gw", "kazoo"})
     return {
-        "commit": commit(),
+        "commit": revision("recipes", "bench"),
         "processor": processor[1] if processor else platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),

@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.mutants.looking import ROOT, Fate, fate
 from tests.mutants.planting import CASES, Case
-from tests.simulation.bulk import commit
+from tests.revision import revision
 
 __all__ = ["keep", "main", "table"]
 
@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         help=f"keep the results, in {KEPT.relative_to(ROOT)}, and go on from there",
     )
     options = parser.parse_args(argv)
-    began, of = time.monotonic(), commit()
+    began, of = time.monotonic(), revision("recipes", "tests")
     chosen = [case.id for case in CASES if _chosen(case, options)]
     fates = _done(options.out, of)
     with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:

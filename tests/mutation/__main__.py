@@ -26,6 +26,7 @@ from tests.mutation import judging
 from tests.mutation.choosing import modules, questions
 from tests.mutation.equivalent import LIST, Change, judged, missing
 from tests.mutation.making import Place, changed, places
+from tests.revision import revision
 
 __all__ = ["Result", "main"]
 
@@ -57,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     if wrong := missing(judged(), ROOT):
         print("\n".join([f"{LIST.relative_to(ROOT)}:", *wrong]))
         return 1
-    began, of = time.monotonic(), commit()
+    began, of = time.monotonic(), revision("recipes", "tests")
     kept = _read(options.out)
     done = kept.get(of, {})
     chosen = _sampled(options)
@@ -88,13 +89,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         "--survivors", action="store_true", help="ask again about those that were not noticed"
     )
     return parser.parse_args(argv)
-
-
-def commit() -> str:
-    """Return the commit that is checked out; imported late, since it brings the package along."""
-    from tests.simulation import bulk
-
-    return bulk.commit()
 
 
 def _sampled(options: argparse.Namespace) -> list[Place]:

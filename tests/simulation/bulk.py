@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,22 +18,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.revision import revision
 from tests.simulation.quick import hurry
 
 __all__ = ["Part", "added_up", "commit", "keep", "run", "table"]
 
-ROOT = Path(__file__).parents[2]
 EVERY = 5_000
 NUMBERS = ("schedules", "counted", "requests", "grants")
 
 
 def commit() -> str:
-    """Return the commit that is checked out, with a + if its code was changed."""
-    head, changed = (
-        subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout
-        for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "recipes", "tests"))
-    )
-    return (head.strip() or "unknown") + ("+" if changed else "")
+    """Return the last commit that changed the package, or what simulates it."""
+    return revision("recipes", "tests/simulation")
 
 
 def run(
