@@ -18,7 +18,7 @@ from pathlib import Path
 from integration.chaos.batch import batch, program, saved
 from integration.chaos.faults import THEMES
 from integration.chaos.further import ALL
-from integration.chaos.stage import STORES
+from integration.chaos.stages import STAGES
 
 SHORT = {"etcd": "etcd-3.5"}
 
@@ -26,7 +26,7 @@ SHORT = {"etcd": "etcd-3.5"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, tell, and return 1 if a promise was broken."""
     parser = program("integration.chaos", __doc__)
-    parser.add_argument("--store", action="append", choices=[*SHORT, *STORES], help="may be repeated; all")
+    parser.add_argument("--store", action="append", choices=[*SHORT, *STAGES], help="may be repeated; all")
     parser.add_argument("--runs", type=int, default=10, help="on each store")
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--seed", help="what faults are drawn from; a new one by default, and printed")
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that clients and servers are ended
     seed = asked.seed or secrets.token_hex(4)
     good = True
-    for name in asked.store or STORES:
+    for name in asked.store or STAGES:
         store = SHORT.get(name, name)
         result = batch(
             store,

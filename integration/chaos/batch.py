@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import tempfile
 import time
 import traceback
@@ -15,8 +14,9 @@ from typing import Any
 
 from integration.chaos.resources import REGISTERS
 from integration.chaos.run import Result, Run
-from integration.chaos.stage import Stage
+from integration.chaos.stages import staged
 from integration.harness.throwaway import memory_directory
+from tests.revision import revision
 
 __all__ = ["batch", "commit", "program", "saved"]
 
@@ -45,7 +45,7 @@ def batch(
     waiting: deque[Run] = deque()
     with (
         tempfile.TemporaryDirectory(prefix="chaos-", dir=memory_directory()) as scratch,
-        Stage(store) as stage,
+        staged(store) as stage,
     ):
         version = stage.version()
         for number in range(first, first + runs):
@@ -140,17 +140,8 @@ def program(name: str, about: str | None) -> argparse.ArgumentParser:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, with a plus if anything is changed."""
-    here = Path(__file__).parent
-
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=here, capture_output=True, text=True, check=False
-        ).stdout.strip()
-
-    return git("rev-parse", "--short", "HEAD") + (
-        "+" if git("status", "--porcelain", "--", "../../recipes") else ""
-    )
+    """Return the last commit that changed the package."""
+    return revision("recipes")
 
 
 def saved(result: dict[str, Any], path: Path) -> None:

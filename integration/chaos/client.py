@@ -27,11 +27,19 @@ from integration.chaos.resources import Bank, Registers
 from integration.crowd.visits import APIS, Threads
 from recipes.stores.zookeeper import kazoo_client  # noqa: F401 - imported before anybody forks
 
-__all__ = ["SHAPE", "Spec", "main"]
+__all__ = ["CELL_LANES", "LANES", "SHAPE", "Spec", "main"]
 
 SETTLED_S = 8.0
 PR_SET_PDEATHSIG = 1
 SHAPE = Shape()
+LANES = (
+    *("counting", "banking", "electing", "joining", "valuing", "adding", "guarding"),
+    *("permits", "together", "reentering", "dividing", "latching", "meeting"),
+    *("locks",) * 5,
+)
+"""What a client does: every recipe."""
+CELL_LANES = ("counting", "staying", "reentering", "together", *("locks",) * 8)
+"""What it does where a store keeps the holder of a name alone."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,7 @@ class Spec:
     session_s: float
     seed: str
     folder: Path
-    lanes: tuple[str, ...] = (
-        *("counting", "banking", "electing", "joining", "valuing", "adding", "guarding"),
-        *("locks",) * 9,
-    )
+    lanes: tuple[str, ...] = LANES
     shape: Shape = SHAPE
     options: Mapping[str, Any] = field(default_factory=dict)
     request_s: float = 1.0

@@ -8,10 +8,12 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from integration.chaos.history import now_ns
+from integration.chaos.stages import DatabaseStage
 from integration.faults.looking import hold_fault
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ THEMES: dict[str, tuple[str, ...]] = {
     "sessions": ("session expired", "session expired", "compaction", "hiccup"),
     "mixed": (),  # any
 }
-"""What a run is about; every third run has three faults at once instead, of any kind."""
+"""What a run is about, or anything where a store knows no such fault; every third run has three faults at
+once instead, of any kind."""
 
 ON_THE_WAY = ("network", "mixed")
 """Those that need proxies between clients and servers; the others do without, and get on faster."""
@@ -56,7 +59,7 @@ class Storm:
         self._one_server = threading.Lock()
         self._noting = threading.Lock()
         kinds = self._kinds()
-        self._chosen = [kind for kind in THEMES[theme] or kinds if kind in kinds]
+        self._chosen = [kind for kind in THEMES[theme] if kind in kinds] or list(kinds)
         self._acts = kinds
 
     def _kinds(self) -> dict[str, Callable[[random.Random, threading.Event], None]]:
@@ -75,11 +78,11 @@ class Storm:
             kinds["member stopped"] = self._stop_member
         if self.stage.kind == "etcd":
             kinds["compaction"] = self._compact
-        if self.stage.is_database:
-            kinds["connections ended"] = self._end_connections
+        if isinstance(self.stage, DatabaseStage):
+            kinds["connections ended"] = partial(self._end_connections, self.stage)
         if self.stage.expires():
             kinds["session expired"] = self._expire
-        return kinds
+        return {kind: act for kind, act in kinds.items() if kind not in self.stage.without}
 
     def _between(self) -> dict[str, Any]:
         """Return the faults between clients and servers."""
@@ -97,6 +100,11 @@ class Storm:
             "deaf": lambda chance, over: self._network(chance, over, 0.3, 1.5, "lose_events"),
             "reply lost": self._lose_reply,
         }
+
+    @property
+    def kinds(self) -> set[str]:
+        """The faults of which it draws."""
+        return set(self._chosen)
 
     def rage(self, number: int, over: threading.Event) -> None:
         """Have one fault after the other."""
@@ -208,10 +216,10 @@ class Storm:
                 self.stage.compact()
         over.wait(0.1)
 
-    def _end_connections(self, chance: random.Random, over: threading.Event) -> None:
+    def _end_connections(self, database: DatabaseStage, chance: random.Random, over: threading.Event) -> None:
         with self._one_server:
             self.note("connections ended")
-            self.stage.end_connections()
+            database.end_connections()
         over.wait(0.1)
 
     def _expire(self, chance: random.Random, over: threading.Event) -> None:

@@ -32,7 +32,8 @@ from integration.chaos.judge import judge
 from integration.chaos.lanes import Shape
 from integration.chaos.processes import Process
 from integration.chaos.resources import Bank, Registers
-from integration.chaos.stage import STORES, Stage
+from integration.chaos.stage import Stage
+from integration.chaos.stages import STAGES, staged
 from integration.faults.looking import hold_fault
 from integration.harness.throwaway import memory_directory
 
@@ -108,7 +109,7 @@ def measured(store: str, groups: int, seconds: float, seed: str) -> dict[str, An
     revision = commit()
     with (
         tempfile.TemporaryDirectory(prefix="jepsen-", dir=memory_directory()) as scratch,
-        Stage(store) as stage,
+        staged(store) as stage,
         ThreadPoolExecutor(groups) as pool,
     ):
         version = stage.version()
@@ -137,7 +138,7 @@ def measured(store: str, groups: int, seconds: float, seed: str) -> dict[str, An
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, tell, and return 1 if the fenced register lost anything, or the unfenced nothing."""
     parser = program("integration.chaos.jepsen", __doc__)
-    parser.add_argument("--store", choices=STORES, default="etcd-3.4")
+    parser.add_argument("--store", choices=STAGES, default="etcd-3.4")
     parser.add_argument("--groups", type=int, default=8, help="of five processes, beside each other")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--seed", default="1")

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from integration.chaos.client import SHAPE, Spec
+from integration.chaos.client import CELL_LANES, SHAPE, Spec
 from integration.chaos.faults import AT_ONCE, ON_THE_WAY, Storm, theme_of
 from integration.chaos.judge import Judged, judge
 from integration.chaos.processes import Process
@@ -75,7 +75,7 @@ class Run:
         self.stage, self.seconds = stage, seconds
         self.seed = f"{batch_seed}/{number}"
         self.theme, self.at_once = (theme, AT_ONCE) if theme else theme_of(number)
-        self.lanes = lanes or Spec.lanes
+        self.lanes = lanes or (Spec.lanes if stage.queues else CELL_LANES)
         self.prefix = f"chaos-{uuid.uuid4().hex[:10]}"
         self.folder = folder / self.prefix
         self.result = Result(stage.store, self.seed, self.theme, self.at_once)

@@ -1,13 +1,11 @@
-"""Where runs happen: a server or a cluster of three, started once, and what an operator does to it."""
+"""Where runs happen: etcd or ZooKeeper, one server or three, and what an operator does to it."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
-from functools import partial
-from types import MappingProxyType
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
 
 from integration import servers
 from integration.clusters.labs import cluster_of
@@ -15,41 +13,22 @@ from integration.harness.cluster import Cluster
 from integration.harness.embedded import EmbeddedZooKeeper
 from integration.harness.process import url_of
 from integration.proxy import Proxy
-from integration.stores import make_tables
-from recipes.stores.sql.tables import PREFIX
 
-__all__ = ["STORES", "Stage", "Way"]
+__all__ = ["Stage", "Way"]
 
 CLUSTERS = {
     "etcd-cluster": "etcd-3.4",
     "etcd-grpc-cluster": "etcd-grpc",
     "zookeeper-cluster": "zookeeper-3.8",
 }
-STORES = (
-    *servers.ETCDS,
-    "zookeeper",
-    *CLUSTERS,
-    *("postgres", "mariadb"),
-)
-SESSION_S = {
-    "etcd-3.4": 2.0,
-    "etcd-3.5": 2.0,
-    "etcd-grpc": 2.0,
-    "zookeeper": 2.0,
-    "etcd-cluster": 3.0,
-    "etcd-grpc-cluster": 3.0,
-    "zookeeper-cluster": 3.0,
-    "postgres": 2.0,
-    "mariadb": 2.0,
-}
+SESSION_S, CLUSTER_S = 2.0, 3.0
 """Long enough on a cluster for some sessions to outlive the death of a leader."""
-
-OTHERS_S = 2.0
 
 KEPT = ("~value/", "~counter/", "~latch/", "~barrier/")
 """What stands there is no contender: values, which stay, and their receipts, which go with their session."""
 
 _PLACE = re.compile(r"^\s(/\S+)$", re.MULTILINE)
+_NODES = re.compile(r"^Node count: (\d+)", re.MULTILINE)
 
 
 class Way:
@@ -78,29 +57,38 @@ class Way:
 class Stage:
     """A store of one kind; a context manager starts and closes it.
 
+    Args:
+        store: Its name in `integration.chaos.stages.STAGES`.
+        session_s: How long sessions are; None: as long as it takes here.
+
     Attributes:
         options: What clients have to be told besides the URL.
+        queues: Whether it keeps a queue of a name; otherwise its holder alone.
+        without: The faults that cannot be here.
+        graced: After a restart it grants nothing for as long as clients say: for a session here.
     """
 
-    options: Mapping[str, Any] = MappingProxyType({})
+    queues: ClassVar[bool] = True
+    without: ClassVar[frozenset[str]] = frozenset()
+    graced: ClassVar[bool] = False
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, session_s: float | None = None) -> None:
         self.store = store
-        self.session_s = SESSION_S.get(store, OTHERS_S)
+        self.session_s = session_s or (CLUSTER_S if self.clustered else SESSION_S)
+        self.options = {"restart_grace": self.session_s} if self.graced else {}
         self.server = self._made()
         self.kind: str = self.server.kind
 
     def _made(self) -> Any:
         if self.clustered:
             return cluster_of(CLUSTERS[self.store])
-        return {
+        made: dict[str, Any] = {
             "etcd-3.4": servers.etcd_34,
             "etcd-3.5": servers.etcd_35,
             "etcd-grpc": servers.etcd_grpc,
             "zookeeper": EmbeddedZooKeeper,
-            "postgres": partial(servers.postgres, keeps=True),
-            "mariadb": partial(servers.mariadb, keeps=True),
-        }[self.store]()
+        }
+        return made[self.store]()
 
     @property
     def clustered(self) -> bool:
@@ -111,11 +99,6 @@ class Stage:
     def has_server(self) -> bool:
         """Whether there is a server, and a way to it, that can fail."""
         return True
-
-    @property
-    def is_database(self) -> bool:
-        """Whether it is a database."""
-        return isinstance(self.server, servers.Database)
 
     @property
     def members(self) -> list[Any]:
@@ -140,18 +123,9 @@ class Stage:
 
     def contenders(self, prefix: str) -> dict[str, str]:
         """Return the contenders below ``prefix``, and the session of each, in hexadecimal."""
-        if self.is_database:
-            return self._rows(prefix)
         asked = self.server.leader() if self.clustered else self.server
         found = self._keys(asked, prefix) if self.kind == "etcd" else self._nodes(asked, prefix)
         return dict(found)
-
-    def _rows(self, prefix: str) -> dict[str, str]:
-        found = self.server.ask(
-            f"SELECT queue, token, session FROM {PREFIX}contender JOIN {PREFIX}session"
-            f" ON {PREFIX}session.id = session WHERE expires_at > {self.server.now}"
-        )
-        return {f"{name}/{token}": one for name, token, one in found if name.startswith(f"{prefix}:")}
 
     @staticmethod
     def _keys(server: Any, prefix: str) -> Iterator[tuple[str, str]]:
@@ -191,8 +165,6 @@ class Stage:
         if self.kind == "etcd":
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self.server_asked().revoke(str(int(session, 16)))
-        elif self.is_database:
-            self.server.ask(f"UPDATE {PREFIX}session SET expires_at = 0 WHERE id = %s", session)
         else:
             self.server.expire(session)
 
@@ -200,14 +172,21 @@ class Stage:
         """Have etcd forget its history."""
         self.server_asked().compact()
 
-    def end_connections(self) -> None:
-        """Have a database end all its connections."""
-        self.server.terminate()
+    def size(self) -> int:
+        """Return how many keys, nodes or rows there are in the whole store.
+
+        Raises:
+            OSError: It does not answer now; also other errors of its clients.
+        """
+        asked = self.server_asked()
+        if self.kind == "etcd":
+            return len(asked.keys("")) + len(asked.leases())
+        found = _NODES.search(asked.ask("srvr"))
+        assert found is not None, "srvr should say how many nodes there are"
+        return int(found[1])
 
     def __enter__(self) -> Self:
         self.server.__enter__()
-        if self.is_database:
-            make_tables(self.server)
         return self
 
     def __exit__(self, *_: object) -> None:

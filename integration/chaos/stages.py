@@ -1,11 +1,10 @@
-"""Where a soak happens: the stages of the chaos runs, and more stores; each says how much it keeps."""
+"""The other stores on which runs happen, and every store by its name."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import sqlalchemy
@@ -13,66 +12,53 @@ import sqlalchemy
 from integration import servers
 from integration.chaos.stage import Stage, Way
 from integration.harness.process import url_of
-from integration.stores import engine_of
-from recipes.stores.sql.tables import Tables
+from integration.stores import engine_of, make_tables
+from recipes.stores.sql.tables import PREFIX
 
-__all__ = ["CELL_LANES", "LANES", "PLACES", "place"]
+__all__ = ["STAGES", "DatabaseStage", "staged"]
 
 MAJORITY = 3
-LANES = (
-    *("locks", "locks", "staying", "counting", "reentering", "banking", "permits", "electing", "joining"),
-    *("dividing", "together", "valuing", "adding", "guarding", "latching", "meeting", "blocks"),
-)
-"""What each client does all the while: every recipe."""
-CELL_LANES = ("locks", "locks", "locks", "staying", "counting", "reentering", "together", "blocks")
-"""Where a store keeps one holder of a name and no queue."""
 PASSING = re.compile(r":(x|receipt):")
-NODES = re.compile(r"^Node count: (\d+)", re.MULTILINE)
 
 
-class Place(Stage):
-    """A stage for long runs.
-
-    Attributes:
-        lanes: What its clients do.
-        without: The faults that cannot be here.
-        graced: After a restart it grants nothing for as long as clients say: for a session here.
-    """
-
-    lanes: tuple[str, ...] = LANES
-    without: frozenset[str] = frozenset()
-    graced = False
-
-    def __init__(self, store: str, session_s: float) -> None:
-        super().__init__(store)
-        self.session_s = session_s
-        if self.graced:
-            self.options = {"restart_grace": session_s}
-
-    def size(self) -> int:
-        """Return how many keys, nodes or rows there are in the whole store.
-
-        Raises:
-            OSError: It does not answer now; also other errors of its clients.
-        """
-        asked = self.server_asked()
-        if self.kind == "etcd":
-            return len(asked.keys("")) + len(asked.leases())
-        found = NODES.search(asked.ask("srvr"))
-        assert found is not None, "srvr should say how many nodes there are"
-        return int(found[1])
-
-
-class DatabasePlace(Place):
+class DatabaseStage(Stage):
     """A database."""
 
     graced = True
 
+    def _made(self) -> Any:
+        return {"postgres": servers.postgres, "mariadb": servers.mariadb}[self.store](keeps=True)
+
+    def contenders(self, prefix: str) -> dict[str, str]:
+        found = self.server.ask(
+            f"SELECT queue, token, session FROM {PREFIX}contender JOIN {PREFIX}session"
+            f" ON {PREFIX}session.id = session WHERE expires_at > {self.server.now}"
+        )
+        return {f"{name}/{token}": one for name, token, one in found if name.startswith(f"{prefix}:")}
+
+    def expires(self) -> bool:
+        return True
+
+    def expire(self, session: str) -> None:
+        self.server.ask(f"UPDATE {PREFIX}session SET expires_at = 0 WHERE id = %s", session)
+
+    def end_connections(self) -> None:
+        """Have it end all its connections."""
+        self.server.terminate()
+
     def size(self) -> int:
-        tables = Tables().metadata.sorted_tables
         with engine_of(self.server).connect() as connection:
-            counts = [sqlalchemy.select(sqlalchemy.func.count()).select_from(table) for table in tables]
+            names = [name for name in sqlalchemy.inspect(connection).get_table_names() if PREFIX in name]
+            counts = [
+                sqlalchemy.select(sqlalchemy.func.count()).select_from(sqlalchemy.table(name))
+                for name in names
+            ]
             return sum(connection.execute(count).scalar_one() for count in counts)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        make_tables(self.server)
+        return self
 
 
 class Door(Way):
@@ -86,7 +72,7 @@ class Door(Way):
         return self._url(self._doors, prefix)
 
 
-class FilesPlace(Place):
+class FilesStage(Stage):
     """SQLite: no server, and no way to it that could fail."""
 
     def _made(self) -> Any:
@@ -115,7 +101,7 @@ class FilesPlace(Place):
         return sum(self.server.ask(file, f"SELECT count(*) FROM {name}")[0][0] for (name,) in tables)
 
 
-class RedisPlace(Place):
+class RedisStage(Stage):
     """One Redis, which keeps over a kill what it has answered."""
 
     graced = True
@@ -140,11 +126,11 @@ class RedisPlace(Place):
             return sum(PASSING.search(key) is None for key in client.scan_iter("*", 1000))
 
 
-class MemcachedPlace(Place):
+class MemcachedStage(Stage):
     """One Memcached, which forgets everything when it is killed."""
 
     graced = True
-    lanes = CELL_LANES
+    queues = False
     without = frozenset({"deaf", "reply lost"})
 
     def _made(self) -> Any:
@@ -183,11 +169,11 @@ class Five:
             member.close()
 
 
-class RedlockPlace(Place):
+class RedlockStage(Stage):
     """Five Redis, each with a vote."""
 
     graced = True
-    lanes = CELL_LANES
+    queues = False
 
     def _made(self) -> Any:
         return Five()
@@ -217,24 +203,24 @@ class RedlockPlace(Place):
         return sum(int(member.ask("DBSIZE")) for member in self.members)
 
 
-PLACES: dict[str, type[Place]] = {
-    "etcd-3.4": Place,
-    "etcd-grpc": Place,
-    "etcd-grpc-cluster": Place,
-    "zookeeper": Place,
-    "zookeeper-cluster": Place,
-    "redis": RedisPlace,
-    "sqlite": FilesPlace,
-    "postgres": DatabasePlace,
-    "mariadb": DatabasePlace,
-    "memcached": MemcachedPlace,
-    "redlock": RedlockPlace,
+STAGES: dict[str, type[Stage]] = {
+    "etcd-3.4": Stage,
+    "etcd-3.5": Stage,
+    "etcd-grpc": Stage,
+    "etcd-cluster": Stage,
+    "etcd-grpc-cluster": Stage,
+    "zookeeper": Stage,
+    "zookeeper-cluster": Stage,
+    "redis": RedisStage,
+    "sqlite": FilesStage,
+    "postgres": DatabaseStage,
+    "mariadb": DatabaseStage,
+    "memcached": MemcachedStage,
+    "redlock": RedlockStage,
 }
-"""Every store on which a soak can be, by its name, in the order in which it has them."""
+"""Every store by its name, in the order in which they have their turn."""
 
 
-@contextlib.contextmanager
-def place(store: str, session_s: float) -> Iterator[Place]:
-    """Start a place where sessions are so long, and close it."""
-    with PLACES[store](store, session_s) as one:
-        yield one
+def staged(store: str, session_s: float | None = None) -> Stage:
+    """Return the stage of a store, to be entered; where None is given, sessions are as long as it takes."""
+    return STAGES[store](store, session_s)

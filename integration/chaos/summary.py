@@ -94,8 +94,8 @@ def markdown(kept: dict[str, Any]) -> str:
 
 def _about(kept: dict[str, Any]) -> str:
     return (
-        "Five processes with twelve lanes each, and for at least four seconds faults that a seed draws "
-        "([how](../../integration/chaos/run.py)).\n"
+        "Five processes with eighteen lanes each (Memcached, Redlock: twelve), and for at least four seconds "
+        "faults that a seed draws ([how](../../integration/chaos/run.py)).\n"
         f"Of commit {_commits(kept)}; the seeds are in [chaos.json](../proof/chaos.json)."
     )
 

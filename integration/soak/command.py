@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from integration.chaos.batch import program
-from integration.soak.places import PLACES
-from integration.soak.soak import EVERY_S, Plan, plain, soak
+from integration.chaos.stages import STAGES
+from integration.soak.soak import EVERY_S, STORES, Plan, plain, soak
 from integration.soak.summary import keep, table
 
 __all__ = ["main"]
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, tell, and return 1 if a promise was broken or anything grows."""
     parser = program("integration.soak", __doc__)
     parser.add_argument("--minutes", type=float, default=100.0, help="for all stores together")
-    parser.add_argument("--store", action="append", choices=PLACES, help="may be repeated; all")
+    parser.add_argument("--store", action="append", choices=STAGES, help="may be repeated; all")
     parser.add_argument("--seed", default="1", help="what faults and work are drawn from")
     parser.add_argument("--every", type=float, default=EVERY_S, help="seconds from one fault to the next")
     parser.add_argument("--leak", action="store_true", help="have the clients leak: this has to be noticed")
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--save", action="store_true", help="keep the numbers in docs/proof/soak.json")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that clients and servers are ended
-    stores = asked.store or list(PLACES)
+    stores = asked.store or STORES
     plan = Plan(
         60 * asked.minutes / len(stores),
         asked.every,

@@ -17,19 +17,32 @@ from integration.chaos.faults import Storm
 from integration.chaos.lanes import Shape
 from integration.chaos.processes import Process
 from integration.chaos.run import Run
+from integration.chaos.stage import Stage
+from integration.chaos.stages import staged
 from integration.harness.process import eventually
 from integration.harness.throwaway import memory_directory
 from integration.soak.growth import Growth
-from integration.soak.places import Place, place
 from integration.soak.sampling import Sampler
 
-__all__ = ["EVERY_S", "Plan", "Result", "plain", "soak"]
+__all__ = ["EVERY_S", "LANES", "STORES", "Plan", "Result", "lanes_of", "plain", "soak"]
 
 EVERY_S = 20.0
 MORTAL = 2
 """How many clients may be killed: the others live from the beginning to the end, and are measured."""
 BEGUN_S = 120.0
 UNDECIDED = "not decided"
+STORES = (
+    *("etcd-3.4", "etcd-grpc", "etcd-grpc-cluster", "zookeeper", "zookeeper-cluster"),
+    *("redis", "sqlite", "postgres", "mariadb", "memcached", "redlock"),
+)
+"""Where it is soaked by default, in this order."""
+LANES = (
+    *("locks", "locks", "staying", "counting", "reentering", "banking", "permits", "electing", "joining"),
+    *("dividing", "together", "valuing", "adding", "guarding", "latching", "meeting", "blocks"),
+)
+"""What each client does all the while: every recipe."""
+CELL_LANES = ("locks", "locks", "locks", "staying", "counting", "reentering", "together", "blocks")
+"""The same where a store keeps the holder of a name alone."""
 SHAPE = Shape(wait_s=3.0, hold_s=0.02, update_s=0.05, stay_s=3.0, rest_s=2.0)
 
 
@@ -102,7 +115,6 @@ class Regular(Storm):
     def __init__(self, run: Soak) -> None:
         super().__init__(run, "mixed")
         self._every_s = run.plan.every_s
-        self._chosen = [kind for kind in self._chosen if kind not in run.place.without]
 
     def rage(self, number: int, over: threading.Event) -> None:
         chance = random.Random(f"{self.run.seed} storm {number}")
@@ -126,11 +138,11 @@ class Soak(Run):
 
     size = 8
 
-    def __init__(self, where: Place, plan: Plan, folder: Path) -> None:
+    def __init__(self, where: Stage, plan: Plan, folder: Path) -> None:
         super().__init__(
-            where, 0, plan.seed, folder, plan.seconds, theme="mixed", lanes=where.lanes + plan.lanes
+            where, 0, plan.seed, folder, plan.seconds, theme="mixed", lanes=lanes_of(where) + plan.lanes
         )
-        self.place, self.plan, self.shape = where, plan, plan.shape
+        self.plan, self.shape = plan, plan.shape
         self.request_s = plan.session_s / 2
         self.at_once = self.result.at_once = 1
         self.sampler = Sampler(lambda: list(self.clients), where.size, plan.seconds / plan.samples)
@@ -156,6 +168,11 @@ class Soak(Run):
         self.growths = self.sampler.growths(began + self.plan.warm * self.seconds)
 
 
+def lanes_of(where: Stage) -> tuple[str, ...]:
+    """Return what clients do there."""
+    return LANES if where.queues else CELL_LANES
+
+
 def _has_begun(client: Process) -> bool:
     return (client.spec.folder / f"{client.spec.who}.blocks").exists()
 
@@ -164,7 +181,7 @@ def soak(store: str, plan: Plan, *, say: Callable[[str], None] = print, keep: Pa
     """Have eight clients use every recipe that a store has, and return what came of it.
 
     Args:
-        store: One of `PLACES`.
+        store: One of `integration.chaos.stages.STAGES`.
         plan: How much.
         say: Is given what happens.
         keep: A folder for the histories if anything is wrong.
@@ -172,7 +189,7 @@ def soak(store: str, plan: Plan, *, say: Callable[[str], None] = print, keep: Pa
     revision = commit()
     with (
         tempfile.TemporaryDirectory(prefix="soak-", dir=memory_directory()) as scratch,
-        place(store, plan.session_s) as where,
+        staged(store, plan.session_s) as where,
     ):
         result = Result(store, where.version(), revision, plan.seed, plan.seconds)
         say(f"{store} {result.version}: {plan.seconds:.0f} s, seed {plan.seed}")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from integration.chaos.lanes import Shape
+from integration.chaos.stages import STAGES
 from integration.soak.growth import growth
-from integration.soak.places import CELL_LANES, LANES, PLACES
 from integration.soak.sampling import FLOORS, Sampler
-from integration.soak.soak import Plan, Result, plain, soak
+from integration.soak.soak import LANES, STORES, Plan, Result, plain, soak
 from integration.soak.summary import failed, keep, table
 
 SHORT = Plan(12.0, every_s=2.0, session_s=2.0, samples=120, shape=Shape(wait_s=1.0, stay_s=1.0, rest_s=0.5))
@@ -67,4 +67,4 @@ def test_a_client_that_is_gone_early_is_not_judged() -> None:
 def test_every_recipe_is_in_a_soak() -> None:
     assert {"reentering", "banking", "permits", "electing", "joining", "dividing", "together"} < set(LANES)
     assert {"counting", "valuing", "adding", "latching", "meeting"} < set(LANES)
-    assert {place for place, kind in PLACES.items() if kind.lanes is CELL_LANES} == {"memcached", "redlock"}
+    assert {store for store in STORES if not STAGES[store].queues} == {"memcached", "redlock"}
