@@ -12,14 +12,17 @@ import pytest
 
 import recipes
 from integration import servers
+from integration.chaos.stages import staged
 from integration.faults.labs import Lab
-from tests.run.handlers import CALLS, Party, Storm
+from integration.needing import needed
+from tests.run.handlers import CALLS, CELL_CALLS, Party, Storm
 
 # A generator that is dropped hears a signal too, and nobody hears of that.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 STORM_S = 8
 STRIDE = {"etcd": 37, "zookeeper": 23, "redis": 23}
+OTHERS = {"postgres": 37, "mariadb": 37, "memcached": 7, "redlock": 11}
 
 
 @pytest.fixture
@@ -42,6 +45,28 @@ def test_fault_42_a_handler_may_make_any_call_amid_any_other(
     storm.over(iter(CALLS))
     figure(f"{storm.struck} places, {storm.refused} calls refused")
     assert storm.struck > len(CALLS)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", OTHERS)
+def test_fault_42_a_handler_may_make_any_call_on_other_stores(
+    store: str, prefix: str, figure: Callable[[str], None]
+) -> None:
+    with needed(store, lambda: staged(store, session_s=20)) as stage:
+        url, calls = stage.way(proxied=False).url(prefix), CALLS if stage.queues else CELL_CALLS
+
+        def connect() -> recipes.Client:
+            return recipes.connect(url, session_timeout=stage.session_s, **stage.options)
+
+        with connect() as other:
+            other.lock("granted").acquire(timeout=60).release()  # some grant nothing at first
+            party = Party(connect, other, queues=stage.queues)
+            storm = Storm(party, OTHERS[store], calls)
+            storm.over(iter(calls))
+            party.client.close()
+        figure(f"{storm.struck} places, {storm.refused} calls refused")
+        assert storm.struck > len(calls)
 
 
 @pytest.mark.long

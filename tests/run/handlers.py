@@ -12,13 +12,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import recipes
 from integration.servers import eventually
 from tests.run.striking import Handled
 
-__all__ = ["CALLS", "Party", "Storm"]
+__all__ = ["CALLS", "CELL_CALLS", "Party", "Storm"]
 
 SOON_S = 10
 SHORT_S = 0.2
@@ -40,11 +40,15 @@ class Party:
     Args:
         connect: Makes a client, which is not open.
         other: Another client of the store.
+        queues: Whether the store keeps queues, and so has the other recipes.
     """
 
-    def __init__(self, connect: Callable[[], recipes.Client], other: recipes.Client) -> None:
+    def __init__(
+        self, connect: Callable[[], recipes.Client], other: recipes.Client, *, queues: bool = True
+    ) -> None:
         self._connect = connect
         self._other = other
+        self._queues = queues
         self._busy = other.lock("busy").acquire(timeout=SOON_S)
         self.client = connect().open()
 
@@ -55,6 +59,8 @@ class Party:
             client = self.client = self._connect().open()
         self.held = client.lock("held").acquire(timeout=SOON_S)
         self.again = client.rlock("again").acquire(timeout=SOON_S)
+        if not self._queues:
+            return
         self.read = client.rwlock("read").reader.acquire(timeout=SOON_S)
         self.written = client.rwlock("written").writer.acquire(timeout=SOON_S)
 
@@ -292,22 +298,43 @@ CALLS: tuple[Callable[[Party], None], ...] = (
 )
 
 
+CELL_CALLS: tuple[Callable[[Party], None], ...] = (
+    acquire,
+    try_acquire,
+    with_lock,
+    with_grant,
+    release,
+    release_behind,
+    verify,
+    look_at_grant,
+    progress,
+    enter_again,
+    leave_again,
+    look_at_client,
+    open_,
+    close,
+    wait_in_vain,
+)
+"""Those that there are where a store keeps the holder of a name alone."""
+
+
 class Storm:
     """Has each call struck by the others, place by place.
 
     Args:
         party: Makes the calls.
         stride: Strike at every so many places, by the next of the other calls.
+        calls: The others.
     """
 
-    def __init__(self, party: Party, stride: int) -> None:
+    def __init__(self, party: Party, stride: int, calls: Sequence[Callable[[Party], None]] = CALLS) -> None:
         self._party = party
         self._stride = stride
         self.doing = ""
         self.since = time.monotonic()
         self.struck = 0
         self.refused = 0
-        self._inner = itertools.cycle(CALLS)
+        self._inner = itertools.cycle(calls)
 
     def strike(self, outer: Callable[[Party], None]) -> None:
         """Make a call again and again, each time struck a place later."""

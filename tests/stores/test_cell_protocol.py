@@ -11,7 +11,7 @@ from recipes._contract import operations as ops
 from recipes._contract.contenders import Contender
 from recipes._contract.protocol import RequestContext
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.errors import StoreUnavailable
+from recipes.errors import SessionLost, StoreUnavailable
 from recipes.stores._kit.cell import Cell, CellProtocol, Drop, Keep, Peek, Take, shown, value_of
 from recipes.stores._kit.session import NOBODY
 
@@ -213,3 +213,25 @@ def test_what_others_wrote_is_shown_as_theirs(value: str) -> None:
 def test_what_has_no_place_in_a_cell_was_to_be_refused_before() -> None:
     with pytest.raises(AssertionError, match="Queues should have been refused"):
         protocol().queues(ops.Queues(1), ONCE)
+
+
+def test_what_lands_after_the_session_was_ended_is_dropped_by_its_own_call() -> None:
+    one = protocol()
+    taking = one.enqueue(ops.Enqueue(X, EXCLUSIVE), ONCE)
+    assert next(taking).op == Take(
+        "x", MINE, 4.0
+    )  # which is on its way as a signal handler closes the client
+    assert asked(one.end(ops.End(), ONCE), (False,)) == ([Drop((("x", MINE),))], None)
+    dropping = taking.send(Cell(MINE, 7, 4.0))
+    assert dropping.op == Drop((("x", MINE),))
+    with pytest.raises(SessionLost):
+        taking.send((True,))
+
+
+def test_what_another_holds_after_the_session_was_ended_is_left_alone() -> None:
+    one = protocol()
+    taking = one.enqueue(ops.Enqueue(X, EXCLUSIVE), ONCE)
+    next(taking)
+    asked(one.end(ops.End(), ONCE), (False,))
+    with pytest.raises(StopIteration):
+        taking.send(Cell(THEIRS, 7, 4.0))

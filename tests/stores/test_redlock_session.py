@@ -48,8 +48,8 @@ def test_an_error_is_no_answer_for_which_the_slow_ones_are_left(monkeypatch: pyt
         clock.now += 0.01
         return {one.number for one in voters.values() if one.number in reading and one.go_on()}
 
-    def connect(voters: Any, votes: list[Any], deadline: float) -> None:
-        del voters, deadline
+    def connect(voters: Any, votes: list[Any], deadline: float, wanted: Any) -> None:
+        del voters, deadline, wanted
         votes[0] = DOWN
 
     monkeypatch.setattr(session, "_Voter", Voter)
@@ -60,4 +60,4 @@ def test_an_error_is_no_answer_for_which_the_slow_ones_are_left(monkeypatch: pyt
     monkeypatch.setattr(one, "_patience_s", 0.2)
     monkeypatch.setattr(one, "_connect", connect)
     round_ = next(acts.of(Command(Keep((("x", "s/one"),), 10.0), "s", NOBODY)))
-    assert one._votes(voters, round_, 5.0) == [DOWN, [1], [1]]
+    assert one._votes(voters, round_, 5.0, lambda: True) == [DOWN, [1], [1]]

@@ -10,6 +10,7 @@ time or when the store says that the cell changed, and whichever comes first get
   each of them.
 * A take that was answered by nobody may land later, for nobody: then it ends with its lease. Once it is
   given up, the next renewals drop it again.
+* Nor does the store know that a session has ended: a take that lands after that is dropped by its own call.
 
 A store supplies the five acts (`Open` and those below) as one step each, as `Command` carries them to its
 connection; or a protocol of its own overrides `act`.
@@ -43,7 +44,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._record import record
-from recipes.errors import StoreUnavailable
+from recipes.errors import SessionLost, StoreUnavailable
 from recipes.stores._kit.queue import Command
 
 __all__ = [
@@ -64,6 +65,7 @@ SHORTEST_POLL_S = 0.01
 SLOWER = 1.5
 MOST_SLOWED = 20  # a float has its limits
 SOON_S = 0.001
+ENDED = "it was ended"
 
 Claim = tuple[str, str]
 """A cell, by the encoded name of its lock, and the value by which it is somebody's."""
@@ -155,6 +157,7 @@ class CellProtocol(StoreProtocol):
         self._doubted: set[str] = set()  # ids of which a take was not answered, or not yet
         self._looks: dict[str, int] = {}  # by id: how often a waiting one has looked
         self._given_up: dict[str, tuple[Claim, int]] = {}  # by id: what to drop with so many renewals more
+        self._ended = False
 
     def act(self, op: Op[Any], context: RequestContext) -> Steps[Any]:
         """Have the store carry out `Open`, or one of the acts above."""
@@ -181,6 +184,7 @@ class CellProtocol(StoreProtocol):
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Drop all that this session has or may have."""
         del op
+        self._ended = True
         claims = [(cell, self._value(one)) for one, cell in self._cells.copy().items()]
         claims += [claim for claim, _ in self._given_up.copy().values()]
         if claims:
@@ -265,6 +269,9 @@ class CellProtocol(StoreProtocol):
         cell: Cell = yield from self.act(Take(ticket.queue, value, self._ttl_s), context)
         if not doubted:
             self._doubted.discard(one)
+        if cell.value == value and self._ended:  # what the end dropped, it may have dropped too early
+            yield from self.act(Drop(((ticket.queue, value),)), context)
+            raise SessionLost(ENDED)
         if cell.value == value:
             self._tokens[one] = cell.token
             return Snapshot(

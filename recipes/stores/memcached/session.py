@@ -8,6 +8,7 @@ from typing import Any
 from recipes._contract.connection import OnEnd
 from recipes._run.clock import boot_time
 from recipes.errors import StoreError, StoreUnavailable
+from recipes.stores._kit.cell import Drop
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
 from recipes.stores.addresses import Endpoint
@@ -34,7 +35,7 @@ class MemcachedSession(Session):
     def try_once(self, command: Command, until: float) -> Any:
         """Carry out a command before a moment of the boot clock, or raise."""
         deadline = time.monotonic() + until - boot_time()
-        conn, life = self._unused() or self._connected(deadline)
+        conn, life = self._unused() or self._connected(deadline, isinstance(command.op, Drop))
         asking = self._acts.of(command, life, boot_time())
         try:
             requests = next(asking)
@@ -70,9 +71,9 @@ class MemcachedSession(Session):
                 return conn, life
             conn.close()
 
-    def _connected(self, deadline: float) -> tuple[Conn, Life]:
+    def _connected(self, deadline: float, frees: bool) -> tuple[Conn, Life]:
         try:
-            conn = dial(self._endpoint, None, deadline, lambda: self._closed)
+            conn = dial(self._endpoint, None, deadline, lambda: self._closed and not frees)
         except OSError as error:
             raise StoreUnavailable(self.label, describe(error), unsent=True) from error
         try:

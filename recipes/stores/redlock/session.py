@@ -13,6 +13,7 @@ from recipes._contract.connection import OnEnd
 from recipes._contract.operations import Open
 from recipes._run.clock import boot_time
 from recipes.errors import StoreError
+from recipes.stores._kit.cell import Drop
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
 from recipes.stores.redis.access import Access
@@ -126,12 +127,12 @@ class RedlockSession(Session):
         ):  # a server that is slower than this costs more of a lease than it may
             self._patience_s = max(command.op.ttl_s / 50, 0.1)
         deadline = time.monotonic() + until - boot_time()
-        voters = self._unused()
+        voters, wanted = self._unused(), lambda: not self._closed or isinstance(command.op, Drop)
         asking = self._acts.of(command)
         try:
             round_ = next(asking)
             while True:
-                round_ = asking.send(self._votes(voters, round_, deadline))
+                round_ = asking.send(self._votes(voters, round_, deadline, wanted))
         except StopIteration as done:
             self._give_back(voters)
             return done.value
@@ -160,10 +161,12 @@ class RedlockSession(Session):
         if self._closed:
             self.close(0.0)
 
-    def _votes(self, voters: dict[int, _Voter], round_: Round, deadline: float) -> list[Any]:
+    def _votes(
+        self, voters: dict[int, _Voter], round_: Round, deadline: float, wanted: Callable[[], bool]
+    ) -> list[Any]:
         """Ask every server, and return what they answered, as soon as that is enough."""
         votes: list[Any] = [None] * len(self._servers)
-        self._connect(voters, votes, deadline)
+        self._connect(voters, votes, deadline, wanted)
         for at in list(voters):
             self._step(voters, votes, at, lambda voter: voter.ask(round_))
         while not round_.decided(votes):
@@ -191,7 +194,9 @@ class RedlockSession(Session):
             voters.pop(at).close()
             votes[at] = meaning(self.label, error)
 
-    def _connect(self, voters: dict[int, _Voter], votes: list[Any], deadline: float) -> None:
+    def _connect(
+        self, voters: dict[int, _Voter], votes: list[Any], deadline: float, wanted: Callable[[], bool]
+    ) -> None:
         """See to it that each server has a connection; one that was not reached just now is left alone."""
         for at in list(voters):
             self._step(voters, [*votes], at, _Voter.go_on)  # what it owed
@@ -205,16 +210,23 @@ class RedlockSession(Session):
                     continue
                 if patient or now >= until:
                     left_s = deadline - now
-                    self._dial(voters, votes, at, now + (left_s / 2 if patient else min(left_s, DIAL_S)))
+                    until = now + (left_s / 2 if patient else min(left_s, DIAL_S))
+                    self._dial(voters, votes, at, until, wanted)
                 else:
                     votes[at] = error
 
-    def _dial(self, voters: dict[int, _Voter], votes: list[Any], at: int, deadline: float) -> None:
+    def _dial(
+        self,
+        voters: dict[int, _Voter],
+        votes: list[Any],
+        at: int,
+        deadline: float,
+        wanted: Callable[[], bool],
+    ) -> None:
         begun = time.monotonic()
+        dial = Dial(self._servers[at], self._access, self._links)
         try:
-            link = Link(
-                Dial(self._servers[at], self._access, self._links), self.label, deadline, lambda: self._closed
-            )
+            link = Link(dial, self.label, deadline, lambda: not wanted())
             try:
                 voters[at] = _Voter(link, self.label, deadline)
             except BaseException:
