@@ -108,8 +108,9 @@ def tests(session: nox.Session) -> None:
     if session.posargs:
         measured(session, "tests")
         return
-    # It computes, and a tracer slows that; the others mostly wait.
-    with meanwhile(session, "pytest", "tests/simulation", *SHORT, "-n", "2", "--dist", "worksteal"):
+    # It computes, and a tracer slows that; the others mostly wait. Last in line, a test may take long.
+    simulated = ("tests/simulation", *SHORT, "--timeout=1800", "-n", "2", "--dist", "worksteal")
+    with meanwhile(session, "pytest", *simulated):
         measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
     report(session)
 

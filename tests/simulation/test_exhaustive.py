@@ -30,7 +30,7 @@ FOUND = {
 MISTAKES = [(mutant, store) for mutant in MUTANTS if mutant.name in FOUND for store in mutant.stores]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_no_choice_breaks_a_promise() -> None:
     lines = untraced("-m", "tests.simulation", "--exhaustive", "--quick", "--json")
     searched = list(map(json.loads, lines))

@@ -78,7 +78,7 @@ def test_no_schedule_breaks_a_promise(store: str) -> None:
     assert tally["counted"] >= COUNTED.get(store, 0.99) * count
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("of", "store"), [(of, store) for of in OF for store in STORES if store != "cell"])
 def test_no_schedule_breaks_a_promise_of_another_recipe(of: str, store: str) -> None:
     """More of them: ``python -m tests.simulation --of election --schedules 100000``."""
