@@ -51,6 +51,11 @@ BESIDE = {
     *("test_docs.py", "test_gevent.py", "test_recipe.py", "test_telemetry.py"),
 }
 """The tests of each server that run on databases too; others lose this or that request on the way."""
+ROWS = (
+    *("faults/test_holder_stops.py", "faults/test_connection.py", "faults/test_leader_stops.py"),
+    *("faults/test_stuck.py", "faults/test_fork.py", "faults/test_leaving.py"),
+)
+"""The rows of the fault matrix that run on databases too, in `nox -s faults`."""
 
 BY_GRPC = (
     *("integration/test_budget*.py", "integration/test_cost.py", "integration/test_values_etcd.py"),
@@ -115,7 +120,8 @@ def _matches(item: pytest.Item, paths: tuple[str, ...]) -> bool:
 def _reads_along(item: pytest.Item) -> bool:
     """Whether it would have to read along what nothing here reads: a database's protocol."""
     spec = getattr(item, "callspec", None)
-    return spec is not None and spec.params.get("server") in DATABASES and item.path.name not in BESIDE
+    runs = item.path.name in BESIDE or _matches(item, ROWS)
+    return spec is not None and spec.params.get("server") in DATABASES and not runs
 
 
 def _first(item: pytest.Item) -> bool:
