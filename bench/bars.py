@@ -91,7 +91,7 @@ def _find(figure: Figure, tables: Mapping[str, Table]) -> float | None:
 def _pair(
     words: str, table: str, mine: str, theirs: str, figure: str, bar: float, stretch: float | None
 ) -> Bar:
-    floor = next(f"floor-{one}" for one in ("etcd", "redis", "zookeeper") if one in mine)
+    floor = next(f"floor-{one}" for one in ("etcd", "grpc", "redis", "zookeeper") if one in mine)
     return Bar(words, (table, mine, figure), (table, theirs, figure), bar, stretch, floor=floor)
 
 
@@ -104,7 +104,7 @@ def _etcd(words: str, table: str, theirs: str, figure: str, bar: float, stretch:
 
 
 def _grpc(words: str, table: str, theirs: str, figure: str, bar: float) -> Bar:
-    return Bar(f"etcd by gRPC, {words}", (table, "recipes-grpc", figure), (table, theirs, figure), bar)
+    return _pair(f"etcd by gRPC, {words}", table, "recipes-grpc", theirs, figure, bar, None)
 
 
 def _redis(words: str, table: str, mine: str, theirs: str, figure: str, bar: float) -> Bar:

@@ -1,7 +1,8 @@
-"""etcd's gateway by bare sockets: the exchanges of this package's lock, and nothing else.
+"""etcd by bare sockets: the exchanges of this package's lock, and nothing else.
 
-No reconnecting, no timeouts, no threads, no renewals: what is left is what the server, JSON
-and Python's sockets take. One connection for calls, one for all watches, a lease for each use.
+No reconnecting, no timeouts, no threads, no renewals: what is left is what the server, JSON (here) or
+frames of HTTP/2 (`bench.floor_grpc`), and Python's sockets take. One connection for calls, one for all
+watches, a lease for each use.
 """
 
 from __future__ import annotations
@@ -10,34 +11,63 @@ import base64
 import json
 import socket
 import uuid
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from bench.takers import Release, Take, Taker
 
-__all__ = ["Floor"]
+__all__ = ["Floor", "Json", "Wire", "connected", "received"]
 
 LEASE_S = 600
 Json = dict[str, Any]
 
 
-class Wire:
+class Wire(Protocol):
     """Two connections: calls and their replies; watches and their events."""
+
+    def __init__(self, address: str) -> None: ...
+
+    def key(self, text: str) -> Any:
+        """Return a key as it is asked for."""
+
+    def number(self, value: int) -> Any:
+        """Return a number as it is asked for."""
+
+    def keys(self, found: Json) -> list[tuple[int, Any]]:
+        """Return when each key that was found was created, and which it is."""
+
+    def ask(self, *calls: tuple[str, Json]) -> list[Json]:
+        """Send calls together, and return their replies."""
+
+    def watch(self, key: Any) -> None:
+        """Ask for a watch; `created` and `wait_gone` tell of it."""
+
+    def created(self) -> int:
+        """Wait until the watch stands; returns the revision from which on it tells all."""
+
+    def wait_gone(self) -> None:
+        """Wait for the event of the watch that stands."""
+
+
+class JsonWire(Wire):
+    """The gateway."""
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._calls = self._connect()
+        self._calls = connected(address)
         self._stream: socket.socket | None = None
         self._buffer = b""
         self._watch_id = 0
 
-    def _connect(self) -> socket.socket:
-        host, _, port = self._address.partition(":")
-        connection = socket.create_connection((host, int(port)))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
+    def key(self, text: str) -> Any:
+        return base64.b64encode(text.encode()).decode()
+
+    def number(self, value: int) -> Any:
+        return str(value)
+
+    def keys(self, found: Json) -> list[tuple[int, Any]]:
+        return [(int(kv["create_revision"]), kv["key"]) for kv in found.get("kvs", ())]
 
     def ask(self, *calls: tuple[str, Json]) -> list[Json]:
-        """Send calls together, and return their replies."""
         data = []
         for path, body in calls:
             text = json.dumps(body, separators=(",", ":")).encode()
@@ -47,32 +77,29 @@ class Wire:
         replies: list[Json] = []
         held = b""
         while len(replies) < len(calls):
-            held += _received(self._calls)
+            held += received(self._calls)
             while (found := _body(held)) is not None:
-                body, held = found
-                replies.append(json.loads(body))
+                said, held = found
+                replies.append(json.loads(said))
         return replies
 
-    def watch(self, key: str) -> None:
-        """Ask for a watch; `created` and `wait_gone` tell of it."""
+    def watch(self, key: Any) -> None:
         self._watch_id += 1
         create = {"key": key, "watch_id": str(self._watch_id), "filters": ["NOPUT"]}
         text = json.dumps({"create_request": create}).encode()
         chunk = b"%x\r\n%b\r\n" % (len(text), text)
         if self._stream is None:
-            self._stream = self._connect()
+            self._stream = connected(self._address)
             head = f"POST /v3/watch HTTP/1.1\r\nHost: {self._address}\r\nConnection: close\r\n"
             chunk = head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + chunk
         self._stream.sendall(chunk)
 
     def created(self) -> int:
-        """Wait until the watch stands; returns the revision from which on it tells all."""
         while not (said := self._next()).get("created"):
             pass
         return int(said["header"]["revision"])
 
     def wait_gone(self) -> None:
-        """Wait for the event of the watch that stands."""
         while True:
             said = self._next()
             if said.get("events") and int(said.get("watch_id", 0)) == self._watch_id:
@@ -83,7 +110,7 @@ class Wire:
         while True:
             line, newline, rest = self._buffer.partition(b"\n")
             if not newline:
-                self._buffer += _received(self._stream)
+                self._buffer += received(self._stream)
                 continue
             self._buffer = rest
             if line.startswith(b'{"result"'):
@@ -94,35 +121,32 @@ class Wire:
 class Floor(Taker):
     """The lock of this package, step by step, on bare sockets."""
 
+    by: ClassVar[type[Wire]] = JsonWire
+
     def __init__(self, address: str) -> None:
-        self._wire = Wire(address)
+        self._wire = self.by(address)
 
     def use(self, name: str, side: str) -> Take:
         wire = self._wire
-        (lease,) = wire.ask(("/lease/grant", {"TTL": str(LEASE_S)}))
+        (lease,) = wire.ask(("/lease/grant", {"TTL": wire.number(LEASE_S)}))
+        mine = int(lease["ID"])
         prefix = f"bench/{name}/"
-        span = {"key": _b64(prefix), "range_end": _b64(prefix[:-1] + "0")}
+        span = {"key": wire.key(prefix), "range_end": wire.key(prefix[:-1] + "0")}
 
         def take() -> Release:
-            key = _b64(f"{prefix}W-{int(lease['ID']):x}-{uuid.uuid4()}")
-            absent = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
-            put = {"request_put": {"key": key, "value": "", "lease": lease["ID"]}}
-            seen = {"request_range": {**span, "limit": "16"}}
+            key = wire.key(f"{prefix}W-{mine:x}-{uuid.uuid4()}")
+            absent = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": wire.number(0)}
+            put = {"request_put": {"key": key, "value": wire.key(""), "lease": wire.number(mine)}}
+            seen = {"request_range": {**span, "limit": wire.number(16)}}
             (reply,) = wire.ask(("/kv/txn", {"compare": [absent], "success": [put, seen]}))
-            at = reply["header"]["revision"]
+            at = int(reply["header"]["revision"])
             found = reply["responses"][1]["response_range"]
-            nearest = {**span, **NEWEST, "limit": "3", "max_create_revision": at}
+            nearest = {**span, **NEWEST, "limit": wire.number(3), "max_create_revision": wire.number(at)}
             if len(found["kvs"]) < int(found["count"]):
-                reply = wire.ask(("/kv/range", nearest))[0]
-                found = reply
-            _wait_turn(wire, nearest, _keys(found, int(at)), int(reply["header"]["revision"]))
-
-            def release() -> None:
-                mine = {**absent, "create_revision": at}
-                delete = {"request_delete_range": {"key": key}}
-                wire.ask(("/kv/txn", {"compare": [mine], "success": [delete]}))
-
-            return release
+                (found,) = wire.ask(("/kv/range", nearest))
+                reply = found
+            _wait_turn(wire, nearest, _ahead(wire, found, at), at, int(reply["header"]["revision"]))
+            return lambda: wire.ask(("/kv/deleterange", {"key": key}))
 
         return take
 
@@ -130,24 +154,44 @@ class Floor(Taker):
 NEWEST = {"sort_order": "DESCEND", "sort_target": "CREATE"}
 
 
-def _wait_turn(wire: Wire, nearest: Json, ahead: list[str], as_of: int) -> None:
+def _wait_turn(wire: Wire, nearest: Json, ahead: list[Any], at: int, as_of: int) -> None:
     """Watch the nearest ahead; when it goes, one range shows the own key and who is left."""
-    at = int(nearest["max_create_revision"])
     while ahead:
         wire.watch(ahead[0])
         if wire.created() <= as_of or _stands(wire, ahead[0], at):
             wire.wait_gone()
         (found,) = wire.ask(("/kv/range", nearest))
-        ahead, as_of = _keys(found, at), int(found["header"]["revision"])
+        ahead, as_of = _ahead(wire, found, at), int(found["header"]["revision"])
 
 
-def _stands(wire: Wire, key: str, at: int) -> bool:
+def _stands(wire: Wire, key: Any, at: int) -> bool:
     """Compare whether who was seen ahead is there still."""
-    there = {"key": key, "target": "CREATE", "result": "GREATER", "create_revision": "0"}
-    earlier = {**there, "result": "LESS", "create_revision": str(at)}
+    there = {"key": key, "target": "CREATE", "result": "GREATER", "create_revision": wire.number(0)}
+    earlier = {**there, "result": "LESS", "create_revision": wire.number(at)}
     read = {"request_range": {"key": key}}
     (reply,) = wire.ask(("/kv/txn", {"compare": [there, earlier], "failure": [read]}))
     return bool(reply.get("succeeded"))
+
+
+def _ahead(wire: Wire, found: Json, before: int) -> list[Any]:
+    """Return the keys found that were created earlier, nearest first."""
+    return [key for created, key in sorted(wire.keys(found), reverse=True) if created < before]
+
+
+def connected(address: str) -> socket.socket:
+    """Return a connection that sends at once."""
+    host, _, port = address.partition(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def received(connection: socket.socket) -> bytes:
+    """Return what arrives; ConnectionError at the end."""
+    data = connection.recv(65536)
+    if not data:
+        raise ConnectionError("the server closed the connection")
+    return data
 
 
 def _body(held: bytes) -> tuple[bytes, bytes] | None:
@@ -169,20 +213,3 @@ def _body(held: bytes) -> tuple[bytes, bytes] | None:
         if not size:
             return body, held[start:]
     return None
-
-
-def _keys(found: Json, before: int | None = None) -> list[str]:
-    """Return the keys found, nearest first."""
-    kvs = [(int(kv["create_revision"]), kv["key"]) for kv in found.get("kvs", ())]
-    return [key for created, key in sorted(kvs, reverse=True) if before is None or created < before]
-
-
-def _received(connection: socket.socket) -> bytes:
-    data = connection.recv(65536)
-    if not data:
-        raise ConnectionError("the server closed the connection")
-    return data
-
-
-def _b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

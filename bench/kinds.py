@@ -58,6 +58,7 @@ _ALL = (
     Kind("tooz", "tooz", "etcd", "tooz"),
     Kind("aetcd", "aetcd `Lock`", "etcd", "aetcd"),
     Kind("floor-etcd", "the same exchanges by raw sockets", "etcd"),
+    Kind("floor-grpc", "the same exchanges by raw frames of gRPC", "etcd"),
     Kind("recipes-sqlite", "recipes", "folder", ours=True),
     Kind("filelock", "filelock", "folder", "filelock"),
     Kind("recipes-redis", "recipes", "redis", "redis", ours=True),

@@ -390,6 +390,7 @@ KINDS: dict[str, Callable[[str], Taker]] = {
     "filelock": FileLock,
     "floor-zookeeper": _floor("bench.floor_zookeeper"),
     "floor-etcd": _floor("bench.floor_etcd"),
+    "floor-grpc": _floor("bench.floor_grpc"),
     "floor-redis": _floor("bench.floor_redis"),
     "floor-postgres": _floor("bench.floor_postgres"),
 }

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.measured
 SMALL = Plan(rounds=2, scale=0.02, most=2)
 FEW = {
     *("recipes-zookeeper", "recipes-etcd", "recipes-redis", "recipes-postgres", "recipes-mariadb"),
-    *("kazoo", "redis-py", "pg-advisory", "floor-zookeeper", "floor-etcd", "floor-redis", "floor-postgres"),
+    *("kazoo", "redis-py", "pg-advisory", "floor-zookeeper", "floor-etcd"),
+    *("floor-grpc", "floor-redis", "floor-postgres"),
 }
 """One of each sort; what else there is needs more than the tests install."""
 ASYNCIO = {

@@ -15,7 +15,7 @@ FEW = [kind.name for kind in KINDS.values() if kind.waits and kind.name not in (
 SOME = [name for name in FEW if name not in ("tooz", "filelock", "redis-py")]
 BEST = [
     *("recipes-zookeeper", "kazoo", "curator", "floor-zookeeper"),
-    *("recipes-etcd", "recipes-grpc", "go", "floor-etcd"),
+    *("recipes-etcd", "recipes-grpc", "go", "floor-etcd", "floor-grpc"),
 ]
 SIZES = ((2, 0.02, 1.5, FEW), (8, 0.01, 1.5, SOME), (32, 0.01, 2.0, BEST))
 
