@@ -13,6 +13,7 @@ from recipes.cli.running import ending as endings
 from recipes.cli.running import signals
 from recipes.cli.running.ending import Ending
 from recipes.cli.running.signals import Signals
+from recipes.stores._kit.cell import CellProtocol
 from recipes.stores.etcd import codec as etcd_codec
 from recipes.stores.etcd import layout as etcd_layout
 from recipes.stores.etcd.layout import Layout as Keys
@@ -29,6 +30,16 @@ __all__ = ["OUTSIDE"]
 LAYOUT, CODEC = "etcd layout", "etcd codec"
 NODES, JUTE = "ZooKeeper layout", "ZooKeeper codec"
 LOOKING, KIT, RUNNING, HISTORY = "inspection", "test kit", "recipes run", "recipes stats"
+CELLS = "cell protocol, outside of schedules"
+
+
+def _what_lands_after_the_end_stays() -> list[Any]:
+    def end(self: Any, op: Any, context: Any) -> Any:
+        yield from original(self, op, context)
+        self._ended = False
+
+    original = CellProtocol.end
+    return swap(CellProtocol, "end", end)
 
 
 def _sessions_in_the_root() -> list[Any]:
@@ -273,5 +284,10 @@ OUTSIDE = [
                 KazooLog, "trouble", lambda self, store: ""
             )
         },
+    ),
+    *_planted(
+        CELLS,
+        "tests/stores/test_cell_protocol.py",
+        {"what lands after the end stays": _what_lands_after_the_end_stays},
     ),
 ]

@@ -55,15 +55,6 @@ def nothing_is_missing() -> list[Any]:
     return swap(CellProtocol, "renew", renew)
 
 
-def what_lands_after_the_end_stays() -> list[Any]:
-    def end(self: Any, op: Any, context: Any) -> Any:
-        yield from original(self, op, context)
-        self._ended = False
-
-    original = CellProtocol.end
-    return swap(CellProtocol, "end", end)
-
-
 def what_is_in_doubt_is_not_dropped() -> list[Any]:
     def withdraw(self: Any, op: Any, context: Any) -> Any:
         if op.ticket.id in self._doubted:

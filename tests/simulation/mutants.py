@@ -528,7 +528,6 @@ for _name, _where, _plant in (
     ("silence renews", CELLS, in_cells.silence_renews),
     ("nothing is missing", CELLS, in_cells.nothing_is_missing),
     ("what is in doubt is not dropped", CELLS, in_cells.what_is_in_doubt_is_not_dropped),
-    ("what lands after the end stays", CELLS, in_cells.what_lands_after_the_end_stays),
     ("a cell is dropped whoever has it", ACTS_OF_CELLS, in_cells.drops_whatever_is_there),
     ("a cell is kept whoever has it", ACTS_OF_CELLS, in_cells.keeps_whatever_is_there),
 ):
