@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import recipes
 from integration import servers
 from integration.stores import make_tables
 
@@ -58,16 +57,11 @@ def left(server: servers.Server, prefix: str, within_s: float) -> list[str]:
             path for path in (server.home / prefix).glob("*") if path.is_file() and "-" not in path.suffix
         ]
         names = [f"{prefix}/{path.name}" for path in files if not path.name.endswith(("-wal", "-shm"))]
-        return [one for name in names for one in _in_file(server, name)]
+        return [
+            one
+            for name in names
+            for one in (*server.contenders(name), *server.ask(name, "SELECT * FROM receipt"))
+        ]
 
     servers.eventually(lambda: not look(), within_s)
     return look()
-
-
-def _in_file(server: servers.Files, name: str) -> list[Any]:
-    """Return what is left in a file; what there was no room to delete goes as the next client opens it."""
-    found = [*server.contenders(name), *server.ask(name, "SELECT * FROM receipt")]
-    if found:
-        with recipes.connect(server.url(name)) as other:
-            other.open()
-    return found
