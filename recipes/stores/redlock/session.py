@@ -210,8 +210,8 @@ class RedlockSession(Session):
                     continue
                 if patient or now >= until:
                     left_s = deadline - now
-                    until = now + (left_s / 2 if patient else min(left_s, DIAL_S))
-                    self._dial(voters, votes, at, until, wanted)
+                    at_most_s = left_s / 2 if patient else min(left_s, DIAL_S)
+                    self._dial(voters, votes, at, now + at_most_s, wanted)
                 else:
                     votes[at] = error
 
