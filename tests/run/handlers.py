@@ -260,44 +260,6 @@ def barrier(party: Party) -> None:
     party.client.barrier("barrier", 1).wait(SHORT_S)
 
 
-CALLS: tuple[Callable[[Party], None], ...] = (
-    acquire,
-    try_acquire,
-    with_lock,
-    with_grant,
-    release,
-    release_behind,
-    verify,
-    look_at_grant,
-    progress,
-    downgrade,
-    enter_again,
-    leave_again,
-    read,
-    write,
-    contenders,
-    holders_and_waiters,
-    locks,
-    evict,
-    look_at_client,
-    open_,
-    close,
-    wait_in_vain,
-    semaphore,
-    multilock,
-    lead,
-    observe,
-    join,
-    watch_members,
-    share,
-    value,
-    watch_value,
-    counter,
-    latch,
-    barrier,
-)
-
-
 CELL_CALLS: tuple[Callable[[Party], None], ...] = (
     acquire,
     try_acquire,
@@ -316,6 +278,29 @@ CELL_CALLS: tuple[Callable[[Party], None], ...] = (
     wait_in_vain,
 )
 """Those that there are where a store keeps the holder of a name alone."""
+
+CALLS: tuple[Callable[[Party], None], ...] = (
+    *CELL_CALLS,
+    downgrade,
+    read,
+    write,
+    contenders,
+    holders_and_waiters,
+    locks,
+    evict,
+    semaphore,
+    multilock,
+    lead,
+    observe,
+    join,
+    watch_members,
+    share,
+    value,
+    watch_value,
+    counter,
+    latch,
+    barrier,
+)
 
 
 class Storm:
