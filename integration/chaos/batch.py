@@ -103,6 +103,7 @@ def summed(results: list[Result]) -> dict[str, Any]:
     return {
         "runs": len(results),
         "three at once": sum(result.at_once > 1 for result in results),
+        "lanes": sorted({result.lanes for result in results}),
         "grants": figures["grants"],
         "fewest grants": min((result.judged.get("grants", 0) for result in results), default=0),
         "violations": [f"{result.seed}: {one}" for result in results for one in result.violations],

@@ -76,9 +76,9 @@ class Group:
         return {"pauses": pauses, "violations": judged.violations, "ended": all(ended), **judged.figures}
 
     def _client(self, number: int) -> Process:
-        url = self._stage.server.url(self._prefix)
+        url, options = self._stage.way(proxied=False).url(self._prefix), self._stage.options
         api = APIS[number % len(APIS)]
-        spec = Spec(f"c{number}", api, url, TTL_S, self._seed, self._folder, ("counting",), SHAPE)
+        spec = Spec(f"c{number}", api, url, TTL_S, self._seed, self._folder, ("counting",), SHAPE, options)
         return Process(spec)
 
     def _pause(self, clients: list[Process], seconds: float) -> int:

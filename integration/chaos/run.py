@@ -37,6 +37,7 @@ class Result:
     seed: str
     theme: str
     at_once: int
+    lanes: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     leaked: int = 0
@@ -78,7 +79,7 @@ class Run:
         self.lanes = lanes or (Spec.lanes if stage.queues else CELL_LANES)
         self.prefix = f"chaos-{uuid.uuid4().hex[:10]}"
         self.folder = folder / self.prefix
-        self.result = Result(stage.store, self.seed, self.theme, self.at_once)
+        self.result = Result(stage.store, self.seed, self.theme, self.at_once, len(self.lanes))
         self.took_s = 0.0
         self.ways: list[Way] = []
         self.clients: list[Process] = []

@@ -20,6 +20,8 @@ __all__ = ["KEPT", "failed", "markdown", "measured", "merged"]
 
 KEPT = Path(__file__).parents[2] / "docs/proof/chaos.json"
 PUBLISHED = "about 18 % (Jepsen, etcd 3.4.3, 2020)"
+OLD_LANES = [12]
+"""How many there were in runs that do not say it."""
 MEANS = {
     "fenced": "behind a gate that compares tokens",
     "asked": "no gate, `grant.held` asked right before the write",
@@ -38,6 +40,7 @@ def merged(batches: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {
         **_sum(batches),
         "commits": sorted({one["commit"] for one in batches}),
+        "lanes": sorted({lanes for one in batches for lanes in one.get("lanes", OLD_LANES)}),
         "seeds": [
             f"{one['store']}: {one['seed']}/{one['first']} and on, {one['runs']} runs of {one['commit']}"
             for one in batches
@@ -93,9 +96,10 @@ def markdown(kept: dict[str, Any]) -> str:
 
 
 def _about(kept: dict[str, Any]) -> str:
+    lanes = " or ".join(map(str, kept.get("lanes", OLD_LANES)))
     return (
-        "Five processes with eighteen lanes each (Memcached, Redlock: twelve), and for at least four seconds "
-        "faults that a seed draws ([how](../../integration/chaos/run.py)).\n"
+        f"Five processes with {lanes} lanes each, and for at least four seconds faults that a seed draws "
+        "([how](../../integration/chaos/run.py)).\n"
         f"Of commit {_commits(kept)}; the seeds are in [chaos.json](../proof/chaos.json)."
     )
 

@@ -21,6 +21,7 @@ from integration.harness.process import eventually
 from integration.needing import needed
 
 GONE_S = 20.0
+LONG_S = 5.0
 
 
 # etcd 3.5.1 may forget a write when it is killed (13766).
@@ -47,9 +48,9 @@ def test_a_run_of_three_faults_at_once(stage: Stage, tmp_path: Path, figure: Cal
 
 
 def test_what_clients_leave_is_seen(stage: Stage) -> None:
-    way = stage.way(proxied=False)
-    with recipes.connect(way.url("seen"), session_timeout=stage.session_s, **stage.options) as client:
-        grant = client.lock("a").acquire(timeout=5)
+    url, options = stage.way(proxied=False).url("seen"), {"restart_grace": LONG_S} if stage.graced else {}
+    with recipes.connect(url, session_timeout=LONG_S, **options) as client:
+        grant = client.lock("a").acquire(timeout=GONE_S)
         if stage.queues:
             client.value("a").set(b"this stays, and is no contender; nor is its receipt")
         standing = stage.contenders("seen")
