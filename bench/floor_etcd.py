@@ -11,7 +11,8 @@ import base64
 import json
 import socket
 import uuid
-from typing import Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 from bench.takers import Release, Take, Taker
 
@@ -21,42 +22,59 @@ LEASE_S = 600
 Json = dict[str, Any]
 
 
-class Wire(Protocol):
+class Wire(ABC):
     """Two connections: calls and their replies; watches and their events."""
 
-    def __init__(self, address: str) -> None: ...
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._watch_id = 0
 
+    @abstractmethod
     def key(self, text: str) -> Any:
         """Return a key as it is asked for."""
 
+    @abstractmethod
     def number(self, value: int) -> Any:
         """Return a number as it is asked for."""
 
+    @abstractmethod
     def keys(self, found: Json) -> list[tuple[int, Any]]:
         """Return when each key that was found was created, and which it is."""
 
+    @abstractmethod
     def ask(self, *calls: tuple[str, Json]) -> list[Json]:
         """Send calls together, and return their replies."""
 
+    @abstractmethod
     def watch(self, key: Any) -> None:
         """Ask for a watch; `created` and `wait_gone` tell of it."""
 
+    @abstractmethod
+    def _next(self) -> Json:
+        """Return what is said next of watches."""
+
     def created(self) -> int:
         """Wait until the watch stands; returns the revision from which on it tells all."""
+        while not (said := self._next()).get("created"):
+            pass
+        return int(said["header"]["revision"])
 
     def wait_gone(self) -> None:
         """Wait for the event of the watch that stands."""
+        while True:
+            said = self._next()
+            if said.get("events") and int(said.get("watch_id", 0)) == self._watch_id:
+                return
 
 
 class JsonWire(Wire):
     """The gateway."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        super().__init__(address)
         self._calls = connected(address)
         self._stream: socket.socket | None = None
         self._buffer = b""
-        self._watch_id = 0
 
     def key(self, text: str) -> Any:
         return base64.b64encode(text.encode()).decode()
@@ -93,17 +111,6 @@ class JsonWire(Wire):
             head = f"POST /v3/watch HTTP/1.1\r\nHost: {self._address}\r\nConnection: close\r\n"
             chunk = head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + chunk
         self._stream.sendall(chunk)
-
-    def created(self) -> int:
-        while not (said := self._next()).get("created"):
-            pass
-        return int(said["header"]["revision"])
-
-    def wait_gone(self) -> None:
-        while True:
-            said = self._next()
-            if said.get("events") and int(said.get("watch_id", 0)) == self._watch_id:
-                return
 
     def _next(self) -> Json:
         assert self._stream is not None, "a watch should come first"

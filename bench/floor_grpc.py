@@ -79,10 +79,10 @@ class GrpcWire(Wire):
     """Calls and watches in etcd's own messages."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        super().__init__(address)
         self._calls = Frames(address)
         self._frames: Frames | None = None
-        self._stream = self._watch_id = 0
+        self._stream = 0
         self._buffer = b""
 
     def key(self, text: str) -> Any:
@@ -122,18 +122,7 @@ class GrpcWire(Wire):
             data = said(self._stream, message, 0)
         self._frames.send(data)
 
-    def created(self) -> int:
-        while not (heard := self._hear()).get("created"):
-            pass
-        return int(heard["header"]["revision"])
-
-    def wait_gone(self) -> None:
-        while True:
-            heard = self._hear()
-            if heard.get("events") and heard.get("watch_id", 0) == self._watch_id:
-                return
-
-    def _hear(self) -> Json:
+    def _next(self) -> Json:
         assert self._frames is not None, "a watch should come first"
         while True:
             buffer = self._buffer
