@@ -356,8 +356,11 @@ class HeldState:
         if self._end:
             return self.reason
         if self.is_overheld(now):
-            return self._overheld_reason
-        return self.session.reason if self.session.remaining(now) <= 0 else None
+            seen: str | None = self._overheld_reason
+        else:
+            seen = self.session.reason if self.session.remaining(now) <= 0 else None
+        # Once more: a client that closes meanwhile releases it first, and then ends the session.
+        return self.reason if self._end else seen
 
     @property
     def _overheld_reason(self) -> str:

@@ -221,6 +221,12 @@ RUNTIME = [
         "tests/programs/test_session.py",
         lambda: swap(SessionClock, "_on_the_beat", _always_on_the_beat),
     ),
+    TransportMutant(
+        "a client that closes while one looks loses it",
+        CORE,
+        "tests/programs/test_hold.py",
+        lambda: rewritten(HeldState, "lost", ("self.reason if self._end else seen", "seen")),
+    ),
     TransportMutant("two threads may both end it", CORE, "tests/programs/test_hold.py", _looks_and_then_ends),
     TransportMutant(
         "a hold is registered only if it is proven",

@@ -66,6 +66,20 @@ def test_a_loss_that_shows_only_at_the_release_is_told_once() -> None:
     assert len(told) == 1
 
 
+def test_a_client_that_closes_while_one_looks_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = hold()
+
+    def remaining(now: float) -> float:
+        monkeypatch.undo()
+        assert held.release(now)
+        held.session.ended = "closed"
+        return held.session.remaining(now)
+
+    monkeypatch.setattr(held.session, "remaining", remaining)
+    assert held.lost(101.0) is None
+    assert held.released
+
+
 def test_lost_stays_lost() -> None:
     held = hold()
     assert held.lose("why")
