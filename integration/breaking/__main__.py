@@ -36,9 +36,7 @@ def main() -> int:
             found = breaking.run(places)
         wrong = [place for place in found if place.wrong]
         for place in wrong:
-            print(f"{place.fault} {place.nth}: {'; '.join(place.wrong)}\n{place.report.get('where', '')}")
-            if asked.at is not None:
-                print("\n".join(map(str, place.report.get("steps", ()))))
+            print(place.account)
         remains = left(server, "breaking", LEFT_S)
         print(f"{len(found)} places, {len(wrong)} wrong; left behind: {remains or 'nothing'}")
     return len(wrong) + bool(remains)

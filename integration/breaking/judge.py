@@ -56,6 +56,15 @@ class Place:
     report: dict[str, Any] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
+    @property
+    def account(self) -> str:
+        """What broke, where, and how each of its calls ended."""
+        steps = [
+            f"  {one['name']}: {one['ended'] - one['began']:.2f} s, {one['error'] or one['result']}"
+            for one in self.report.get("steps", ())
+        ]
+        return "\n".join([f"{self.name}: {self.wrong}", str(self.report.get("where", "")), *steps])
+
 
 def laid_out(
     counted: Mapping[str, int], stride: int, faults: Sequence[str] = FAULTS[1:]
