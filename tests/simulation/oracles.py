@@ -232,7 +232,7 @@ class Oracle:
             return
         since = max(since, self.healthy_since, client.healthy_since, self.store.grants_from)
         waited = self.world.now - since
-        if waited > self.wake_within_s:
+        if waited > self.wake_within_s and not self.store.held_up:
             raise Violation(f"L2: {client.name} was first in the queue for {waited:.1f} s before it was told")
 
     def heard(self, event: Any, mailbox: Any) -> None:

@@ -34,9 +34,11 @@ def test_processes_lose_nothing_and_take_turns_in_order_of_arrival(
 
 def test_waiting_is_cheap_and_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waits = wait_long(tmp_path, waiters=5, wait_s=2.0)
-    hands, cores = median(waits.handovers_s), median(waits.cores)
+    hands, cores, naps = map(median, (waits.handovers_s, waits.cores, waits.naps))
     with capsys.disabled():
         print(f"\n  hand-over after 2 s: p50 {hands * 1000:.2f} ms; waiting: {cores:.3%} of a core")
-    # 3 ms in integration/test_sqlite_crowd.py: here others are at work.
-    assert hands <= 0.01 + 4 * median(waits.wakes_s)
+    # 3 ms in integration/test_sqlite_crowd.py: here others are at work. One that is not notified looks every
+    # 400 ms, or a hundred times a second.
+    assert hands <= 0.05 + 4 * median(waits.wakes_s)
+    assert naps < 50
     assert cores < 0.01
