@@ -16,7 +16,7 @@ from typing import Any
 
 from recipes._contract.wakeups import Gone, Granted
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 LOOKS = (("List",), ("Watch", "/kv/range"), ("Sync", "Children"), ("list",), ("listing",), ("peek",))
 """The round trips that begin a look at a whole queue, on one store or another."""
 RECEIVE = "receive"  # the name under which waiting for an event appears beside the requests

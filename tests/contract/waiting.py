@@ -201,7 +201,7 @@ class Waiting:
 
     @pytest.mark.needs("has_queue")
     def test_who_queues_again_finds_no_room(self, world: World) -> None:
-        a, b, c = world.client(), world.client(**SHORT), world.client()
+        a, b, c = world.client(), world.client(session_timeout=4), world.client()
         grant = a.acquire("x")
         first = b.queue_up("x", max_waiters=1)
         c.queue_up("x")
