@@ -12,7 +12,7 @@ from tests.contract.interrupts import LOSSES, STRIKES, by_caller, by_caller_or_w
 from tests.contract.tap import Act
 from tests.contract.world import World, until
 
-SHORT = {"session_timeout": 2}
+SHORT = {"session_timeout": 4}
 
 
 class Waiting:
@@ -201,7 +201,7 @@ class Waiting:
 
     @pytest.mark.needs("has_queue")
     def test_who_queues_again_finds_no_room(self, world: World) -> None:
-        a, b, c = world.client(), world.client(session_timeout=4), world.client()
+        a, b, c = world.client(), world.client(**SHORT), world.client()
         grant = a.acquire("x")
         first = b.queue_up("x", max_waiters=1)
         c.queue_up("x")
