@@ -15,6 +15,7 @@ from integration.needing import needed
 from integration.proxy import Proxy
 from integration.stores import ServerStore, make_tables, store_on
 from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
+from tests.contract.timing import Timing
 from tests.foreground import as_in_the_foreground
 
 as_in_the_foreground()
@@ -81,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run on two stores by default what does not differ by store; measure once more what fails."""
     items[:] = [item for item in items if not _reads_along(item)]
     for item in items:
-        if item.get_closest_marker("measured"):
+        if item.get_closest_marker("measured") or _times(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
         spec = getattr(item, "callspec", None)
         if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
@@ -96,6 +97,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
         if spec is not None and _matches(item, ("shedlock/test_contract.py",)) and not _paired(spec.params):
             item.add_marker(pytest.mark.long)
+
+
+def _times(item: pytest.Item) -> bool:
+    """Whether it is the part of the contract about how long a call may take, which measures."""
+    return isinstance(item, pytest.Function) and item.cls is not None and issubclass(item.cls, Timing)
 
 
 def _by_grpc_alone(item: pytest.Item) -> bool:

@@ -123,7 +123,6 @@ class TestWaiting(Waiting):
     """See the base."""
 
 
-@pytest.mark.measured
 class TestTiming(Timing):
     """See the base."""
 

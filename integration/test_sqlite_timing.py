@@ -9,8 +9,6 @@ import pytest
 from tests.contract.stores import SqliteStore, Store
 from tests.contract.timing import Timing
 
-pytestmark = pytest.mark.measured
-
 
 @pytest.fixture
 def store() -> Iterator[Store]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +13,8 @@ MARK = "pytest.mark.measured"
 MAY = (
     "integration/test_bench.py",
     "integration/test_budget*.py",
-    "integration/test_contract.py",  # one class of it
     "integration/test_cost.py",
     "integration/test_sqlite_crowd.py",  # not what counts there
-    "integration/test_sqlite_timing.py",
     "integration/peers/test_table.py",  # what is said of other packages
     "integration/**/test_docs*.py",
     "integration/**/test_*_examples.py",
@@ -32,15 +29,22 @@ def test_fails_at_first():
     tried.append(1)
     assert len(tried) > {fails}, "this is how it failed"
 """
+TIMES = """
+from tests.contract.timing import Timing
+
+tried = []
+
+class TestTiming(Timing):
+    def test_fails_at_first(self):
+        tried.append(1)
+        assert len(tried) > 1, "this is how it failed"
+"""
 
 
 def test_only_tests_that_measure_are_marked() -> None:
     marked = {path for path in ROOT.glob("integration/**/*.py") if MARK in path.read_text()}
     allowed = {path for pattern in MAY for path in ROOT.glob(pattern)}
     assert marked <= allowed, f"{marked - allowed} may hide what it has found"
-    contract = (ROOT / "integration/test_contract.py").read_text()
-    assert re.findall(rf"@{MARK}\n(class \w+)", contract) == ["class TestTiming"]
-    assert contract.count(MARK) == 1
 
 
 @pytest.mark.parametrize(
@@ -55,11 +59,22 @@ def test_only_tests_that_measure_are_marked() -> None:
 def test_a_test_that_measures_is_run_once_more_and_the_end_tells(
     tmp_path: Path, mark: str, fails: int, said: str, beside: tuple[str, ...]
 ) -> None:
-    (tmp_path / "test_it.py").write_text(TEST.format(mark=mark, fails=fails))
-    options = ("-p", "integration.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"))
-    command = [sys.executable, "-m", "pytest", *options, *beside, "--rootdir", str(tmp_path), str(tmp_path)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert f" {said} in " in ran.stdout, ran.stdout
-    again = "rerun test summary info" in ran.stdout
+    ran = run(tmp_path, TEST.format(mark=mark, fails=fails), *beside)
+    assert f" {said} in " in ran, ran
+    again = "rerun test summary info" in ran
     assert again is (mark != "")
-    assert "this is how it failed" in ran.stdout
+    assert "this is how it failed" in ran
+
+
+def test_how_long_a_call_may_take_is_measured_on_every_server(tmp_path: Path) -> None:
+    ran = run(tmp_path, TIMES, "-k", "fails_at_first")
+    assert " 1 passed, " in ran, ran
+    assert " 1 rerun in " in ran, ran
+
+
+def run(folder: Path, text: str, *options: str) -> str:
+    """Return what pytest says of a file with this text among the tests on servers."""
+    (folder / "test_it.py").write_text(text)
+    always = ("-p", "integration.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"))
+    command = [sys.executable, "-m", "pytest", *always, *options, "--rootdir", str(folder), str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120).stdout
