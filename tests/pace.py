@@ -9,8 +9,10 @@ fails.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Self
 
 from recipes._run.clock import boot_time
@@ -18,6 +20,7 @@ from recipes._run.clock import boot_time
 __all__ = ["Pace", "taking"]
 
 NAP_S = 0.005
+_due_at, _woken_at = itemgetter(0), itemgetter(1)
 
 
 class _Napper:
@@ -74,9 +77,9 @@ class Pace:
         begin = self._began_at if since is None else since
         end = boot_time() if until is None else until
         late_s = max(0.0, end - max(begin, self._mine.due_at))  # of the nap that is not over
-        for due_at, woken_at in reversed(self._mine.overdue):
-            if woken_at <= begin:
-                break
+        naps = self._mine.overdue
+        first, last = bisect_right(naps, begin, key=_woken_at), bisect_left(naps, end, key=_due_at)
+        for due_at, woken_at in naps[first:last]:
             late_s += max(0.0, min(end, woken_at) - max(begin, due_at))
         return late_s
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import threading
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,26 @@ def test_only_what_lies_between_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert pace.late_s(due_at + 1, due_at + 3) == pytest.approx(2)
         assert pace.late_s(due_at - 3, due_at) == 0
         assert pace.late_s(due_at + 9, due_at + 19) == pytest.approx(1)
+
+
+class Seen(list[tuple[float, float]]):
+    """Naps that count how many of them are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.looks += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def test_an_hour_of_naps_is_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stalled, "_nap", lambda self: None)
+    monkeypatch.setattr(pace_module, "_Napper", Stalled)
+    with Pace() as pace:
+        naps = pace._mine.overdue = Seen((at, at + 0.25) for at in range(10**5))
+        assert pace.late_s(1000.125, 1003.125) == pytest.approx(0.75)
+        assert naps.looks < 50
 
 
 def test_a_nap_that_is_not_over_counts(monkeypatch: pytest.MonkeyPatch) -> None:
