@@ -177,7 +177,7 @@ class Replicated(Place):
     def _cut_off(self, chance: random.Random) -> None:
         """Cut the master off from all other servers, not from its clients, which it goes on serving."""
         old = self._victim(chance)
-        self._cut(old)
+        self.cut_off(old)
         try:
             self._wait_replaced(old)
             hold_fault(chance.uniform(0, 2.0))
@@ -188,7 +188,7 @@ class Replicated(Place):
     def _behind(self, chance: random.Random) -> None:
         """Kill the master when its replicas lack its last writes."""
         old = self._victim(chance)
-        self._cut(old)
+        self.cut_off(old)
         try:
             hold_fault(chance.uniform(0, DOWN_MS / 1000))
             old.kill()
@@ -198,7 +198,8 @@ class Replicated(Place):
         self._bring_back(old)
         self._wait_settled()
 
-    def _cut(self, node: Kept) -> None:
+    def cut_off(self, node: Kept) -> None:
+        """Cut a server off from all others, until the hub is healed."""
         place = self.nodes.index(node) + 1
         for other in range(1, self.size + 1):
             if other != place:
@@ -244,7 +245,7 @@ class Trio(Replicated):
         hosts = ",".join(one.address for one in self.sentinels)
         return f"redis+sentinel://{hosts}/mymaster/0/{prefix}"
 
-    def _master(self) -> Kept | None:
+    def master(self) -> Kept | None:
         """Return the one that most sentinels say, if it says so too."""
         says: Counter[tuple[str, int]] = Counter()
         for one in self.sentinels:
@@ -255,24 +256,24 @@ class Trio(Replicated):
         return found if count > 1 and found.master() else None
 
     def _victim(self, chance: random.Random) -> Kept:
-        assert eventually(self._master, PROMOTED_S)
-        found = self._master()
+        assert eventually(self.master, PROMOTED_S)
+        found = self.master()
         assert found is not None, "a master should stay one while nothing happens"
         return found
 
     def _replaced(self, old: Kept) -> bool:
-        return self._master() not in (None, old)
+        return self.master() not in (None, old)
 
     def _bring_back(self, old: Kept) -> None:
         """Start it as a replica: Sentinel leaves one that comes back as a master alone for 8 s."""
-        master = self._master()
+        master = self.master()
         assert master is not None
         old.settings["replicaof"] = f"{master.host} {master.port}"
         old.start()
         del old.settings["replicaof"]
 
     def _settled(self) -> bool:
-        master = self._master()
+        master = self.master()
         return master is not None and all(
             node.follows(master.port) for node in self.nodes if node is not master
         )

@@ -11,8 +11,11 @@ from integration.faults.actors import APIS, Actor, actor
 from integration.needing import needed
 from integration.proxy import Proxy
 from integration.redis_faults.nodes import Kept, becomes
+from integration.redis_faults.places import Trio
+from tests.pace import taking
 
 SESSION_S = 10.0
+HAND_OVER_S = 2.0
 SOON_S = 60.0
 NAME = "nightly"
 
@@ -80,3 +83,33 @@ def test_fault_47_who_is_next_on_a_master_that_was_replaced_holds_beside_nobody(
     later = waiting.result(SOON_S)
     assert later.token > held.token
     assert later.verify()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("api", APIS)
+def test_fault_47_a_waiter_is_notified_by_the_new_master_while_the_former_lives(
+    api: str, prefix: str
+) -> None:
+    """The former master is cut off from all but its clients, and answers the one that listens there."""
+    options = {"session_timeout": 3 * SESSION_S, "restart_grace": 0, "request_timeout": 1, "replicas": 1}
+    with needed("redis-7", Trio) as place, contextlib.ExitStack() as done:
+        holder, waiter = (actor(api, place.url(prefix), **options) for _ in range(2))
+        for one in (holder, waiter):
+            done.callback(one.close)
+            one.open()
+        held = holder.acquire(NAME, timeout=SOON_S)
+        waiting = waiter.start_acquire(NAME, timeout=2 * SOON_S)
+        queue = f"{{{prefix}:{NAME}}}:queue"
+        first = place.master()
+        becomes("both should queue", lambda: first.ask("ZCARD", queue) == 2)
+        place.cut_off(first)
+        becomes("another should be the master", lambda: place.master() not in (None, first))
+        bells = ("PUBSUB", "CHANNELS", f"{prefix}:~bell:*")
+        assert len(first.ask(*bells)) == 2
+        becomes("both should listen to it", lambda: len(place.master().ask(*bells)) == 2)
+        with taking(HAND_OVER_S):
+            assert held.release()
+            later = waiting.result(SOON_S)
+        assert later.token > held.token
+        assert later.release()
+        place.hub.heal()

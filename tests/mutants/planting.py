@@ -17,6 +17,7 @@ from tests.mutants.in_outside import OUTSIDE
 from tests.mutants.in_partitions import IN_PARTITIONS
 from tests.mutants.in_permits import IN_PERMITS
 from tests.mutants.in_receipts import IN_RECEIPTS
+from tests.mutants.in_redis import IN_REDIS
 from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.in_signals import SIGNALS
 from tests.mutants.in_sqlite import SQLITE
@@ -60,6 +61,7 @@ CASES = [
     *(Case(f"permits-{number}", mutant) for number, mutant in enumerate(IN_PERMITS)),
     *(Case(f"elections-{number}", mutant) for number, mutant in enumerate(IN_ELECTIONS)),
     *(Case(f"partitions-{number}", mutant) for number, mutant in enumerate(IN_PARTITIONS)),
+    *(Case(f"redis-{number}", mutant) for number, mutant in enumerate(IN_REDIS)),
     *(Case(f"receipts-{number}", mutant) for number, mutant in enumerate(IN_RECEIPTS)),
 ]
 

@@ -77,6 +77,19 @@ class Place(ABC):
             StoreRefused: There is no such master.
         """
 
+    def known(self, key: str) -> Address | None:
+        """Return the server to ask about a key; None if a server would have to say so first."""
+        finding = self.server_of(key)
+        try:
+            next(finding)
+        except StopIteration as found:
+            address: Address = found.value
+            return address
+        except StoreError:
+            return None
+        finding.close()
+        return None
+
     def masters(self) -> Finding[list[Address]]:
         """Return every server that has keys."""
         return [(yield from self.server_of(""))]
@@ -119,9 +132,13 @@ class Sentinels(Place):
         self._now: Address | None = None
 
     def lost(self, address: Address) -> None:
-        """Have the sentinels asked: another server may be the master now."""
+        """Have the sentinels asked: another server may be the master now.
+
+        The one that named it comes last: cut off from the others with its master, it names that on and on.
+        """
         if address == self._now:
             self._now = None
+            self.servers = _rotated(self.servers)
 
     def server_of(self, key: str) -> Finding[Address]:
         """Return the master: the first that a sentinel names and that says itself that it is one."""
@@ -130,7 +147,8 @@ class Sentinels(Place):
             return now
         said, unknown = "no sentinel answers", 0
         found: Any = None
-        for sentinel in list(self.servers):
+        servers = list(self.servers)
+        for number, sentinel in enumerate(servers):
             for access in self._accesses:
                 found = yield Ask(sentinel, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._master), access)
                 if not isinstance(found, AuthenticationError | StoreDenied):
@@ -149,8 +167,8 @@ class Sentinels(Place):
             elif _text(role[0]) != "master":
                 said = f"{named(address)}, which sentinel {named(sentinel)} names, is a {_text(role[0])}"
             else:
-                # It is asked first from now on. A list that is sorted in place looks empty to other threads.
-                self.servers = sorted(self.servers, key=lambda one: one != sentinel)
+                # Those that were of no use come last from now on, behind those that were not asked.
+                self.servers = servers[number:] + servers[:number]
                 self._now = address
                 return address
         self.servers = _rotated(self.servers)

@@ -497,13 +497,19 @@ class Wire:
             self._disturb()
 
     def _hear(self, link: Any) -> Steps[None]:
-        """Notify of what arrives, until nothing does, and a ping is not answered either."""
+        """Notify of what arrives, until nothing does, and a ping is not answered either.
+
+        A former master that is cut off from the others answers for as long as it lives: once requests have
+        found another server, that one is listened to.
+        """
         within_s, asked = self._settings.silence_s, False
         looked_at = boot_time()
         while not self.closed:
             message = yield Hear(link, within_s)
             if boot_time() - looked_at >= within_s:
                 looked_at = boot_time()
+                if self._place.known(self.channel) not in (None, link.address):
+                    return
                 if self._tracks_no_more():
                     self._disturb()
             if message is not None:

@@ -57,16 +57,43 @@ def test_the_master_is_asked_itself_whether_it_is_one() -> None:
     assert place.label == "a:1,b:2/main"
 
 
+def test_what_is_known_is_told_without_asking() -> None:
+    assert One([D]).known("x") == D
+    place, cluster = watching(A), Cluster([A])
+    assert place.known("x") is cluster.known("x") is None
+    drive(place.server_of("x"), replies({A: [b"c", b"3"], C: [b"master", 0, []]}))
+    drive(cluster.server_of("x"), replies({A: [[0, 16383, [b"b", 2]]]}))
+    assert (place.known("x"), cluster.known("x")) == (C, B)
+    place.lost(C)
+    cluster.lost(B)
+    assert place.known("x") is cluster.known("x") is None
+    drive(cluster.server_of(LOW), replies({A: [[0, key_slot(LOW.encode()), [b"b", 2]]], B: GONE}))
+    assert (cluster.known(LOW), cluster.known(HIGH)) == (B, None)
+
+
 def test_a_sentinel_that_names_a_former_master_is_not_believed() -> None:
-    place = watching(A, B)
-    answer = replies({A: [b"c", b"3"], C: [b"slave"], B: [b"::d", b"4"], D: [b"master"]})
+    place, other = watching(A, B, ("e", 5)), [b"::d", b"4"]
+    answer = replies({A: [b"c", b"3"], C: [b"slave"], B: other, ("e", 5): other, D: [b"master"]})
     assert drive(place.server_of("x"), answer)[0] == D
     assert drive(place.server_of("x"), answer) == (D, []), "it is known"
     place.lost(C)
     assert drive(place.server_of("x"), answer) == (D, []), "which was another"
     place.lost(D)
     found, asked = drive(place.server_of("x"), answer)
-    assert (found, asked[0].address) == (D, B), "the one that was right is asked first"
+    assert (found, asked[0].address) == (D, ("e", 5)), "the one that was wrong is asked last"
+
+
+def test_after_a_loss_another_sentinel_is_asked_first() -> None:
+    place = watching(A, B)
+    behind = {A: [b"c", b"3"], B: [b"::d", b"4"], C: [b"master", 0, []], D: [b"master", 0, []]}
+    found, _ = drive(place.server_of("x"), lambda ask: behind[ask.address])
+    assert found == C  # cut off from all but the first sentinel, and its clients
+    place.lost(D)
+    assert drive(place.server_of("x"), replies({})) == (C, [])
+    place.lost(C)
+    found, asked = drive(place.server_of("x"), lambda ask: behind[ask.address])
+    assert found == D
+    assert A not in [ask.address for ask in asked]
 
 
 def test_the_sentinels_that_another_thread_goes_through_stay_as_they_are() -> None:

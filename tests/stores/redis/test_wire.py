@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from recipes.stores.redis.places import One
 from recipes.stores.redis.wire import RETRY_S, Dial, Exchange, Hear, Pause, Wire
 from tests.stores.redis.fakes import settings_for
 
@@ -50,3 +51,17 @@ def test_a_listener_that_hears_nothing_asks_and_is_content_with_any_answer(answe
 
 def test_a_listener_whose_question_is_not_answered_connects_anew() -> None:
     assert isinstance(does(None, [b"pong", b""], None, None), Dial)
+
+
+@pytest.mark.parametrize("heard", [[b"pong", b""], None], ids=["something", "nothing"])
+def test_a_listener_leaves_a_former_master_that_goes_on(heard: Any) -> None:
+    place, replacement = One([Link.address]), ("127.0.0.1", 2)
+    steps = Wire(settings_for(1, place=place, silence_s=0.0)).listen(Link())
+    next(steps)
+    step = steps.send([b"pong", b""])
+    assert isinstance(step, Hear)
+    place.servers = [replacement]  # as requests have found
+    step = steps.send(heard)
+    assert isinstance(step, Dial)
+    assert step.address == replacement
+    steps.close()
