@@ -57,6 +57,13 @@ class Place:
     wrong: list[str] = field(default_factory=list)
 
     @property
+    def slept_through_its_end(self) -> bool:
+        """Whether it was stopped as it closed its client, and had no time left to end the session."""
+        stopped_at, _ = self.report["stopped"]
+        *_, last = self.report["steps"]
+        return self.fault == "stop" and last["began"] <= stopped_at <= last["ended"]
+
+    @property
     def account(self) -> str:
         """What broke, where, and how each of its calls ended."""
         steps = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from integration import servers
@@ -40,8 +40,17 @@ def prepared(server: servers.Server, prefix: str) -> tuple[Callable[[str], str],
     return lambda place: server.url(f"{prefix}/{place}"), options
 
 
-def left(server: servers.Server, prefix: str, within_s: float) -> list[str]:
-    """Return what is left below a prefix after so many seconds: contenders, sessions, receipts."""
+def left(server: servers.Server, prefix: str, within_s: float, unended: Collection[str] = ()) -> list[str]:
+    """Return what is left below a prefix after so many seconds: contenders, sessions, receipts.
+
+    Args:
+        server: Where.
+        prefix: Of all places.
+        within_s: How long to wait for it to go.
+        unended: The places whose sessions nobody has ended: the receipts of such a one stay in a database
+            until a client that begins tidies it away, a day later.
+    """
+    stay = tuple(f"{prefix}/{place}:" for place in unended)
 
     def look() -> list[str]:
         if isinstance(server, servers.Memcached):
@@ -50,7 +59,8 @@ def left(server: servers.Server, prefix: str, within_s: float) -> list[str]:
             return [*servers.leftovers(server, f"{prefix}/*").contenders]  # receipts run out by themselves
         if isinstance(server, servers.Database):
             receipts = server.ask("SELECT name, session FROM recipes_receipt")
-            return [*(one for one in server.contenders() if one.startswith(prefix)), *map(str, receipts)]
+            own = [str((name, session)) for name, session in receipts if not name.startswith(stay)]
+            return [*(one for one in server.contenders() if one.startswith(prefix)), *own]
         if not isinstance(server, servers.Files):
             return [*servers.leftovers(server, prefix).contenders]
         files = [
