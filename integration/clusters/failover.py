@@ -45,7 +45,7 @@ RELEASED_WITHIN_S = 1.0
 
 @dataclass
 class Figures:
-    """What one kind of death came to, in seconds, less those by which this machine was late."""
+    """What one kind of death came to, in seconds."""
 
     kind: str
     bound_s: float
@@ -114,7 +114,7 @@ def _holders_killed(labs: list[ClusterLab], kills: int) -> Figures:
             killed_at = boot_time()
             holder.kill()
             held = waiting.result(20)
-            figures.took_s.append(_since(killed_at, lab))
+            figures.took_s.append(boot_time() - killed_at)
             assert held.token > token
             assert held.release()
 
@@ -144,7 +144,7 @@ def _members_killed(kind: str, choose: Callable[[Held], Any], labs: list[Cluster
             assert not waiting.done()
             assert held.release()
             following = waiting.result(20)
-            figures.took_s.append(_since(killed_at, lab))
+            figures.took_s.append(boot_time() - killed_at)
             assert following.token > held.token
             assert following.release()
             for one in (held, following):  # one death at a time: who renews must have come through
@@ -170,15 +170,10 @@ def _released(labs: list[ClusterLab], times: int) -> Figures:
             released_at = boot_time()
             assert held.release()
             following = waiting.result(20)
-            figures.took_s.append(_since(released_at, lab))
+            figures.took_s.append(boot_time() - released_at)
             assert following.token > held.token
             assert following.release()
     return figures
-
-
-def _since(moment: float, lab: ClusterLab) -> float:
-    """Return how long ago that was, less what the machine has added."""
-    return boot_time() - moment - lab.pace.late_s(moment)
 
 
 def _beside_each_other(work: Callable[..., None], cases: list[tuple[Any, ...]]) -> None:
