@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from recipes.stores.redis import places
-from recipes.stores.redis.bells import Bells
 from recipes.stores.redis.places import Cluster, Place, Sentinels
 from recipes.stores.redis.wire import Wire
 from tests.mutants.transports import TransportMutant, nothing
@@ -38,7 +37,6 @@ IN_REDIS = [
     _bug("what names a lost master is asked first again", PLACES, Sentinels, "lost", _asked_first_again),
     _bug("a lost node's slots stay its own", PLACES, Cluster, "lost", nothing),
     _bug("a server that takes all the time is asked first again", PLACES, places, "_rotated", list),
-    _bug("tracked keys are forgotten by nobody", TRANSPORTS, Bells, "disturb", nothing),
     _bug("what the server tracks no more is not noticed", TRANSPORTS, Wire, "_tracks_no_more",
          lambda self: False),
 ]  # fmt: skip
