@@ -59,9 +59,14 @@ class Place:
     @property
     def slept_through_its_end(self) -> bool:
         """Whether it was stopped as it closed its client, and had no time left to end the session."""
+        if self.fault != "stop" or not self.report:
+            return False
         stopped_at, _ = self.report["stopped"]
-        *_, last = self.report["steps"]
-        return self.fault == "stop" and last["began"] <= stopped_at <= last["ended"]
+        return any(
+            step["began"] <= stopped_at <= step["ended"]
+            for step in self.report["steps"]
+            if step["name"] == "close"
+        )
 
     @property
     def account(self) -> str:
