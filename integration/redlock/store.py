@@ -64,7 +64,12 @@ class RedlockStore(CellStore):
             one.delete(self.keys.base(contender))
 
     def plant(self, name: str, kind: str) -> str:
-        key, value = self.keys.base(encode(name)), f"another/{uuid.uuid4()}"
+        queue = encode(name)
+        key, value = self.keys.base(queue), f"another/{uuid.uuid4()}"
+        if kind != "malformed":
+            assert not self.value(queue), "it excludes, and is excluded"
+            # Most may have let go of it just now, and the others are about to.
+            assert servers.eventually(lambda: not any(one.exists(key) for one in self.operators), 5)
         for one in self.operators:
             if kind == "malformed":
                 one.hset(key, "no", "layout")
@@ -72,7 +77,7 @@ class RedlockStore(CellStore):
                 assert one.set(key, kind if kind == "foreign" else value, nx=True), (
                     "it excludes, and is excluded"
                 )
-        return encode(name)
+        return queue
 
     def end_session(self, client: Any) -> None:
         for queue in self.everything():
