@@ -37,7 +37,7 @@ def main() -> int:
         wrong = [place for place in found if place.wrong]
         for place in wrong:
             print(place.account)
-        remains = left(server, "breaking", LEFT_S, [one.name for one in found if one.slept_through_its_end])
+        remains = left(server, "breaking", LEFT_S, found)
         print(f"{len(found)} places, {len(wrong)} wrong; left behind: {remains or 'nothing'}")
     return len(wrong) + bool(remains)
 

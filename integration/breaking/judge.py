@@ -21,6 +21,7 @@ import recipes
 from integration.breaking.breaker import FAULTS
 from integration.breaking.life import AGAIN
 from integration.servers import eventually
+from recipes._run.blocking import CLOSE_WITHIN_S
 from recipes._run.clock import boot_time
 from tests.pace import Pace
 
@@ -67,6 +68,12 @@ class Place:
             for step in self.report["steps"]
             if step["name"] == "close"
         )
+
+    @property
+    def had_no_time_to_end(self) -> bool:
+        """Whether it may have left a session: it was stopped, or its close took all its time."""
+        closes = [step for step in self.report.get("steps", ()) if step["name"] == "close"]
+        return self.fault == "stop" or any(step["ended"] - step["began"] >= CLOSE_WITHIN_S for step in closes)
 
     @property
     def account(self) -> str:

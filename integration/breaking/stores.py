@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import recipes
 from integration import servers
+from integration.breaking.judge import Place
 from integration.stores import make_tables
 
 __all__ = ["STORES", "left", "prepared"]
@@ -40,17 +42,20 @@ def prepared(server: servers.Server, prefix: str) -> tuple[Callable[[str], str],
     return lambda place: server.url(f"{prefix}/{place}"), options
 
 
-def left(server: servers.Server, prefix: str, within_s: float, unended: Collection[str] = ()) -> list[str]:
+def left(server: servers.Server, prefix: str, within_s: float, found: Collection[Place] = ()) -> list[str]:
     """Return what is left below a prefix after so many seconds: contenders, sessions, receipts.
+
+    A session that its process had no time to end is ended by the next client that begins. So one begins
+    at a file that has such a session. A database has the rivals of other places; and its receipts stay.
 
     Args:
         server: Where.
         prefix: Of all places.
         within_s: How long to wait for it to go.
-        unended: The places whose sessions nobody has ended: the receipts of such a one stay in a database
-            until a client that begins tidies it away, a day later.
+        found: The places.
     """
-    stay = tuple(f"{prefix}/{place}:" for place in unended)
+    stay = tuple(f"{prefix}/{place.name}:" for place in found if place.slept_through_its_end)
+    unended = {f"{prefix}/{place.name}" for place in found if place.had_no_time_to_end}
 
     def look() -> list[str]:
         if isinstance(server, servers.Memcached):
@@ -63,15 +68,23 @@ def left(server: servers.Server, prefix: str, within_s: float, unended: Collecti
             return [*(one for one in server.contenders() if one.startswith(prefix)), *own]
         if not isinstance(server, servers.Files):
             return [*servers.leftovers(server, prefix).contenders]
-        files = [
-            path for path in (server.home / prefix).glob("*") if path.is_file() and "-" not in path.suffix
-        ]
-        names = [f"{prefix}/{path.name}" for path in files if not path.name.endswith(("-wal", "-shm"))]
-        return [
-            one
-            for name in names
-            for one in (*server.contenders(name), *server.ask(name, "SELECT * FROM receipt"))
-        ]
+        return [one for name in _files(server, prefix) for one in _rows(server, name, name in unended)]
 
     servers.eventually(lambda: not look(), within_s)
     return look()
+
+
+def _files(server: servers.Files, prefix: str) -> list[str]:
+    paths = [path for path in (server.home / prefix).glob("*") if path.is_file() and "-" not in path.suffix]
+    return [f"{prefix}/{path.name}" for path in paths if not path.name.endswith(("-wal", "-shm"))]
+
+
+def _rows(server: servers.Files, name: str, unended: bool) -> list[str]:
+    found = [
+        *server.contenders(name),
+        *(f"{name}: receipt {row}" for row in server.ask(name, "SELECT * FROM receipt")),
+    ]
+    if found and unended:
+        with recipes.connect(server.url(name)):
+            return _rows(server, name, unended=False)
+    return found

@@ -56,6 +56,6 @@ def test_fault_55_a_system_call_fails(
     wrong = [one.account for one in found if one.wrong]
     figure(f"{len(found)} places of {sum(breaking.counted.values())}, {len(wrong)} wrong")
     assert not wrong, "\n".join(wrong)
-    remains = left(store, prefix, LEFT_S, [one.name for one in found if one.slept_through_its_end])
+    remains = left(store, prefix, LEFT_S, found)
     of = [one.account for one in found if one.name in str(remains)]  # and some of names that begin alike
     assert not remains, "\n".join([*remains, *of])
