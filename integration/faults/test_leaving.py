@@ -6,30 +6,33 @@ import asyncio
 import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 
 import recipes
 from integration import servers
 from tests.pace import Pace
-from tests.run.leaving import SCRIPTS, Ended, Script
+from tests.run.leaving import SCRIPTS, Ended, Script, run
+
+T = TypeVar("T")
 
 SOON_S = 5.0  # of a session of 20 s
 EXIT_S = 2.0
 SLOW_S = 1.0
 
 
-def started(server: servers.Server, prefix: str) -> dict[str, Script]:
-    """Start every script, each at a place of its own."""
+def each(server: servers.Server, prefix: str, what: Callable[..., T]) -> dict[str, T]:
+    """Do something with every script, each at a place of its own."""
     if isinstance(server, servers.Redis):
         server.wait_granting()
 
-    def start(numbered: tuple[int, str]) -> tuple[str, Script]:
+    def one(numbered: tuple[int, str]) -> tuple[str, T]:
         number, case = numbered
-        return case, Script(server.url(f"{prefix}/{number}"), SCRIPTS[case], "-Wdefault::ResourceWarning")
+        return case, what(server.url(f"{prefix}/{number}"), SCRIPTS[case], "-Wdefault::ResourceWarning")
 
     with ThreadPoolExecutor(4) as pool:
-        return dict(pool.map(start, enumerate(SCRIPTS)))
+        return dict(pool.map(one, enumerate(SCRIPTS)))
 
 
 def ended(scripts: dict[str, Script]) -> dict[str, Ended]:
@@ -50,18 +53,21 @@ def free(url: str) -> bool:
 def test_fault_45_what_scripts_held_is_free_when_they_have_ended(
     server: servers.Server, prefix: str, figure: Callable[[str], None]
 ) -> None:
-    fates = ended(started(server, prefix))
-    for number, (case, one) in enumerate(fates.items()):
+    def fate(url: str, *script: str) -> tuple[Ended, bool]:
+        return run(url, *script), free(url)  # at once: one that waits may block its loop, and lose it
+
+    fates = each(server, prefix, fate)
+    for case, (one, is_free) in fates.items():
         assert one.code == (1 if case == "an error" else 0), one.said
         assert "ResourceWarning: unclosed <" in one.said, case
-        assert free(server.url(f"{prefix}/{number}")), f"{case}: {one.said}"
-    figure(f"ended within {max(one.took_s for one in fates.values()):.2f} s")
+        assert is_free, f"{case}: {one.said}"
+    figure(f"ended within {max(one.took_s for one, _ in fates.values()):.2f} s")
 
 
 def test_fault_45_the_exit_is_prompt_with_a_server_that_is_stopped(
     server: servers.Server, prefix: str, figure: Callable[[str], None]
 ) -> None:
-    scripts = started(server, prefix)
+    scripts = each(server, prefix, Script)
     server.pause()
     try:
         with Pace() as pace:
