@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 SHORT_S = 0.2
-SESSION_S = 30.0
-SOON_S = 5.0  # what is granted sooner was not found by the client's own rereading, which begins after 7 s
+SESSION_S = 120.0
+SOON_S = 20.0  # what is granted sooner was not found by the client's own rereading, which begins after 28 s
 
 
 def side_of(client: Any, name: str, side: str) -> Any:
