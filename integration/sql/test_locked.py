@@ -22,13 +22,15 @@ Database = servers.Postgres | servers.MariaDb
 SOON_S = 0.3
 
 
-def waits(database: Database, count: int = 1) -> None:
-    """Wait until so many transactions wait for a lock."""
+def waits(database: Database, count: int = 1, of: int | None = None) -> None:
+    """Wait until so many transactions wait for a lock; on PostgreSQL, of one process alone."""
     asked = (
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         if isinstance(database, servers.Postgres)
         else "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
     )
+    if of is not None:
+        asked += f" AND pid = {of}"
     assert servers.eventually(lambda: database.one(asked) >= count, 60, every_s=0.01)
 
 
@@ -137,7 +139,7 @@ def test_what_another_stops_is_no_timeout(postgres: servers.Postgres, pool: Thre
             sql.locked(second, "x", timeout=60, tables="stopped_")
         second.rollback()
         waiting = pool.submit(sql.locked, second, "x", timeout=60, tables="stopped_")
-        waits(postgres)
+        waits(postgres, of=second.info.backend_pid)  # in its savepoint, and not before
         second.cancel_safe()
         with pytest.raises(psycopg.errors.QueryCanceled):
             waiting.result(60)
