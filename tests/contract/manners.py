@@ -110,7 +110,7 @@ class Manners:
         if world.store.url().startswith("memory"):
             return  # another process is another store
         script = world.store.prelude + (BLOCKING if not world.api.is_async else ASYNCIO)
-        with taking(10):
+        with taking(30):  # a busy machine takes ten to start it
             subprocess.run(
                 [sys.executable, "-c", script, world.store.url()],
                 input=json.dumps(dict(world.store.options)).encode(),
