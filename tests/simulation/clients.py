@@ -125,17 +125,23 @@ class SimRuntime(Runtime):
         return lambda callback: None  # users of the simulation have none
 
     def clean_up(self, job: Job) -> None:
+        """Have the cleaner do a job, or a task of its own if it ends a session, as in both real runtimes."""
+        if job.ends_session:
+            self.client.world.start(self._cleaning("closer", deque((job,))))
+            return
         self.jobs.append(job)
         if self.cleaner is None or self.cleaner.done:
-            client = self.client
-            self.cleaner = Task(client, f"{client.name}.cleaner", self._clean(), daemon=True)
-            client.world.start(self.cleaner)
+            self.cleaner = self._cleaning("cleaner", self.jobs)
+            self.client.world.start(self.cleaner)
 
-    def _clean(self) -> Generator[Any, Any, None]:
-        while self.jobs:
-            job = self.jobs.popleft()
-            task = self.cleaner
-            assert task is not None
+    def _cleaning(self, name: str, jobs: deque[Job]) -> Task:
+        task = Task(self.client, f"{self.client.name}.{name}", _nothing(), daemon=True)
+        task.steps = self._clean(task, jobs)
+        return task
+
+    def _clean(self, task: Task, jobs: deque[Job]) -> Generator[Any, Any, None]:
+        while jobs:
+            job = jobs.popleft()
             call = self.begin(task, self.settles_within(job))
             call.session = job.session
             self.state.join(call.mailbox)
@@ -149,7 +155,11 @@ class SimRuntime(Runtime):
                 self.client.oracle.settles(self.client, job)
                 self.cleaned(job)
             else:
-                self.jobs.append(job)
+                jobs.append(job)
+
+
+def _nothing() -> Generator[Any, Any, None]:
+    yield from ()
 
 
 class Client:

@@ -116,8 +116,13 @@ class MultiLockOracle(Oracle):
     def verified(self, together: Together, stands: bool, since: float) -> None:
         """T4: what was removed before is found to be gone, whichever part it is."""
         gone = [part for part in together.parts if self.removed.get(given(part), since) < since]
-        if stands and gone:
+        if stands and gone and not all(self._is_back(part) for part in gone):
             raise Violation(f"T4: {gone[0].entry.ticket.queue} was removed, and verified")
+
+    def _is_back(self, part: Any) -> bool:
+        """Whether the server that took over, or started with less, has never heard of its removal."""
+        queue, token = given(part)
+        return any(one.token == token for one in self.store.standing(queue))
 
     def observe(self) -> None:
         """T5: the whole is held only while every part is."""

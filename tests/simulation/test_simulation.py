@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections import deque
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +19,13 @@ import pytest
 
 from recipes._contract.contenders import GRANTED, Contender
 from recipes._contract.operations import Ticket
+from recipes._programs.cleaner import Job
 from recipes._rules.exclusive import EXCLUSIVE
 from tests.simulation.__main__ import STORES, shrink
+from tests.simulation.clients import SimRuntime
 from tests.simulation.faults import AIMED, KINDS
 from tests.simulation.gates import OF, by_default
+from tests.simulation.multilock import MultiLockOracle
 from tests.simulation.mutants import MUTANTS, kill, planted
 from tests.simulation.oracles import Oracle
 from tests.simulation.run import Schedule, run
@@ -142,6 +147,36 @@ def test_nobody_has_to_be_told_while_another_keeps_the_queue_locked() -> None:
     store.held_up, oracle.head_since["q", 5] = False, world.now - 100.0
     with pytest.raises(Violation, match="L2"):
         oracle._woken_in_time(client, hold)
+
+
+def test_what_a_failover_has_brought_back_is_not_gone() -> None:
+    """The oracle asked for that once: the server that took over had never heard of a removal."""
+    standing = [Stands(5, "id", "W")]
+    world = World(0)
+    oracle = MultiLockOracle(world, SimpleNamespace(standing=lambda queue: standing), ttl_s=4.0)
+    part = SimpleNamespace(entry=SimpleNamespace(token=5, ticket=SimpleNamespace(queue="q")))
+    whole: Any = SimpleNamespace(parts=[part])
+    oracle.removed["q", 5] = 1.0
+    oracle.verified(whole, True, 2.0)
+    standing.clear()
+    oracle.verified(whole, False, 2.0)
+    with pytest.raises(Violation, match="T4"):
+        oracle.verified(whole, True, 2.0)
+
+
+def test_what_ends_a_session_keeps_no_withdrawal_waiting() -> None:
+    """It did in the simulation, unlike in either runtime: a contender hung behind a dead connection."""
+    started: list[str] = []
+    world = SimpleNamespace(pct=False, random=lambda: 0.0, start=lambda task: started.append(task.name))
+    client = SimpleNamespace(name="A", gate=None, next_number=lambda: 1, world=world)
+    runtime: Any = SimpleNamespace(client=client, jobs=deque(), cleaner=None)
+    runtime._clean = lambda task, jobs: iter(())
+    runtime._cleaning = partial(SimRuntime._cleaning, runtime)
+    session: Any = SimpleNamespace()
+    withdrawal = Job(session, Ticket("q", "lock", "q1"))
+    for job in (Job(session, None), withdrawal):
+        SimRuntime.clean_up(runtime, job)
+    assert (started, list(runtime.jobs)) == (["A.closer", "A.cleaner"], [withdrawal])
 
 
 def test_a_token_is_one_of_its_queue() -> None:
