@@ -73,27 +73,17 @@ BY_BOTH = ("clusters/test_endpoints.py",)
 PAIRS = {"postgres": "blocking", "mariadb": "asyncio"}
 """With which of the two APIs each database runs by default what looks like a store with one holder."""
 
-TOO_LATE = (
-    *("^TimeoutError: ", "^LockTimeout: ", "^StoreTimeout: "),
-    *("^StoreUnavailable: .*no answer in time", "^AssertionError: still under way after "),
-)
-"""How a test fails that waited for what did not come in time, as it may on a machine that is late."""
-WRONG = ("^AssertionError(?!: still under way after )",)
-"""How one fails that found a flaw, also where another error led to it."""
-
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before what is deselected is
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run on two stores by default what does not differ by store; run once more what measures, or is late."""
+    """Run on two stores by default what does not differ by store; measure once more what fails."""
     items[:] = [item for item in items if not _reads_along(item)]
     for item in items:
         if item.get_closest_marker("measured") or _times(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
-        else:
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=list(TOO_LATE), rerun_except=list(WRONG)))
         spec = getattr(item, "callspec", None)
         if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
             item.add_marker(pytest.mark.long)

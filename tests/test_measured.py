@@ -1,7 +1,4 @@
-"""Which tests may be run once more when they fail: those that measure, and what only came too late.
-
-Whoever finds two holders, a lost write or a leftover has found a flaw, and is not asked again.
-"""
+"""Which tests may be run once more when they fail: those that measure, and none that looks for flaws."""
 
 from __future__ import annotations
 
@@ -32,36 +29,6 @@ def test_fails_at_first():
     tried.append(1)
     assert len(tried) > {fails}, "this is how it failed"
 """
-LATE = """
-import concurrent.futures
-import pytest
-import recipes
-
-tried = []
-
-def no_result(): concurrent.futures.Future().result(0.01)
-def no_event(): raise TimeoutError
-def no_lock(): raise recipes.LockTimeout('x', 5.0)
-def no_answer(): raise recipes.StoreUnavailable('etcd://h', 'no answer in time')
-def no_end(): assert False, 'still under way after 3 s'
-def refused(): raise recipes.StoreUnavailable('etcd://h', 'refused')
-def lost(): raise recipes.SessionLost('no answer in time')
-def failed(): pytest.fail('still under way after 3 s')
-def two_holders(): assert [] == ['two holders'], 'TimeoutError'
-def two_holders_after_all():
-    try:
-        no_lock()
-    finally:
-        two_holders()
-
-@pytest.mark.parametrize('how', [{hows}])
-def test_fails_at_first(how):
-    tried.append(how)
-    if tried.count(how) <= {fails}:
-        how()
-"""
-TOO_LATE = ("no_result", "no_event", "no_lock", "no_answer", "no_end")
-WRONG = ("refused", "lost", "failed", "two_holders", "two_holders_after_all")
 TIMES = """
 from tests.contract.timing import Timing
 
@@ -97,17 +64,6 @@ def test_a_test_that_measures_is_run_once_more_and_the_end_tells(
     again = "rerun test summary info" in ran
     assert again is (mark != "")
     assert "this is how it failed" in ran
-
-
-@pytest.mark.parametrize(("fails", "said"), [(1, "5 passed, 5 rerun"), (2, "5 failed, 5 rerun")])
-def test_what_did_not_come_in_time_is_waited_for_once_more(tmp_path: Path, fails: int, said: str) -> None:
-    ran = run(tmp_path, LATE.format(hows=", ".join(TOO_LATE), fails=fails))
-    assert f" {said} in " in ran, ran
-
-
-def test_what_is_wrong_is_not_asked_again(tmp_path: Path) -> None:
-    ran = run(tmp_path, LATE.format(hows=", ".join(WRONG), fails=1))
-    assert " 5 failed in " in ran, ran
 
 
 def test_how_long_a_call_may_take_is_measured_on_every_server(tmp_path: Path) -> None:
