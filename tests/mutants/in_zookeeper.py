@@ -196,6 +196,7 @@ IN_ZOOKEEPER = [
     _bug("a connection may be made when all is over", HANDLER, LeanHandler, "_check_wanted", nothing),
     _bug("the end of a session reaches no connect under way", HANDLER, LeanHandler, "retire",
          lambda self: self._retired.set()),
+    _bug("what arrives late keeps a session that was given up", HANDLER, LeanHandler, "_take_back", nothing),
     _bug("the first answer may take for ever", HANDLER, LeanHandler, "_limit_s",
          lambda self: self.silence_limit_s),
     _bug("callers send on a connection that is lost", REQUESTS, LeanConnection, "stand_still", nothing),

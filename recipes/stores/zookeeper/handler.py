@@ -12,6 +12,7 @@ import errno
 import logging
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.retry import InterruptedError as NoMoreTries
 
 from recipes._section import section
+from recipes.stores.addresses import forget_unsent
 from recipes.stores.sockets import over_tls
 from recipes.stores.zookeeper.handler_results import LeanResult, survive
 from recipes.stores.zookeeper.handler_sockets import LeanSocket, Pair, Waker, poll, tls_context
@@ -29,6 +31,9 @@ from recipes.stores.zookeeper.handler_sockets import LeanSocket, Pair, Waker, po
 __all__ = ["LeanHandler"]
 
 log = logging.getLogger("recipes.kazoo")
+
+GOODBYE = struct.pack(">iii", 8, 0, -11)
+"""A request to end the session: its length, a number that nobody looks at, and its kind."""
 
 
 class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo ships no types
@@ -93,6 +98,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
     def abort(self) -> None:
         """Shut the socket down hard: kazoo's thread sees the end of the connection at once."""
         with section.mark, self._guard:
+            self._take_back()
             if self._socket is not None:
                 try:
                     # Of the plain socket: that of a TLS socket would pull the session from under a reader.
@@ -250,6 +256,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         else:
             readable, writable = poll(rlist, wlist, limit_s)
         if short and self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
+            with section.mark, self._guard:
+                self._take_back()
             raise KazooTimeoutError(f"the server did not answer for {self._limit_s():.1f} s")
         return readable, writable
 
@@ -264,6 +272,25 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
                 Pair(sock, self._wakers[0]) if isinstance(sock, LeanSocket) and self._wakers else None
             )
         return sock
+
+    def _take_back(self) -> None:
+        """Have a request for the session, which is given up unanswered, not keep it alive if it arrives late.
+
+        A network that was held up delivers it. What this kernel still has is forgotten; once no other try
+        follows, an end of the session goes behind it. ZooKeeper reads that when it has answered the first.
+        """
+        sock = self._socket
+        if sock is None or not self._unheard or self._asked_at is None:
+            return
+        if not self._retired.is_set():
+            forget_unsent(sock)
+            return
+        if isinstance(sock, ssl.SSLSocket) and threading.current_thread() is not self._thread:
+            return  # that is for one thread at a time
+        try:
+            sock.send(GOODBYE)
+        except OSError:
+            log.debug("the connection was gone already")
 
     def _check_wanted(self) -> None:
         if self._retired.is_set():

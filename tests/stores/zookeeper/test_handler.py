@@ -17,7 +17,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import Callback
 
 from recipes.errors import StoreUntrusted
-from recipes.stores.zookeeper.handler import LeanHandler
+from recipes.stores.zookeeper.handler import GOODBYE, LeanHandler
 from recipes.stores.zookeeper.handler_sockets import READ_AHEAD, LeanSocket, Waker, poll, tls_context
 from recipes.stores.zookeeper.requests import Connect, Create, Exists
 from tests.pace import taking
@@ -395,6 +395,62 @@ def test_silence_is_a_time_out(listener: socket.socket) -> None:
     assert handler.select([near], [], [], 0.01) == ([], [], [])
     near.close()
     accepted.close()
+
+
+def asking(listener: socket.socket, **options: Any) -> tuple[LeanHandler, Any, socket.socket]:
+    """Return a handler that has asked for the session, and both ends of its connection."""
+    handler = LeanHandler(**options)
+    near = handler.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    assert handler.select([], [near], [], 1)[1] == [near]
+    near.send(b"asks")
+    return handler, near, accepted
+
+
+def all_that_comes(accepted: socket.socket) -> bytes:
+    accepted.settimeout(10)
+    with accepted, accepted.makefile("rb") as lines:
+        return lines.read()
+
+
+def test_what_asked_for_a_session_that_is_over_ends_it_if_it_arrives_late(listener: socket.socket) -> None:
+    handler, near, accepted = asking(listener, connect_timeout_s=60)
+    handler.retire()
+    handler.abort()
+    near.close()
+    assert all_that_comes(accepted) == b"asks" + GOODBYE
+    handler.abort()  # it has gone
+
+
+def test_so_it_does_where_the_server_was_silent_for_too_long(listener: socket.socket) -> None:
+    handler, near, accepted = asking(listener, connect_timeout_s=0.05)
+    handler.retire()
+    with pytest.raises(KazooTimeoutError):
+        handler.select([near], [], [], 10)
+    near.close()
+    assert all_that_comes(accepted) == b"asks" + GOODBYE
+
+
+def test_a_server_that_has_answered_is_told_by_kazoo(listener: socket.socket) -> None:
+    handler, near, accepted = asking(listener)
+    accepted.sendall(b"x")
+    assert handler.select([near], [], [], 10)[0] == [near]
+    handler.retire()
+    handler.abort()
+    near.recv(1)
+    near.close()
+    assert all_that_comes(accepted) == b"asks"
+
+
+def test_what_asked_for_a_session_that_lives_is_forgotten_when_it_is_given_up(
+    listener: socket.socket,
+) -> None:
+    handler, near, accepted = asking(listener, connect_timeout_s=0.05)
+    with pytest.raises(KazooTimeoutError):
+        handler.select([near], [], [], 10)
+    near.close()
+    with pytest.raises(ConnectionResetError):
+        all_that_comes(accepted)
 
 
 # TLS.
