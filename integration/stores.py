@@ -173,11 +173,17 @@ class ZooKeeperStore(ServerStore):
         self.expire(getattr(connection, "inner", connection)._session._client)  # tapped, or not
 
     def expire(self, client: KazooClient) -> None:
-        """Take the session of any client over, with its id and password, and close it."""
-        thief = KazooClient(self.server.address, client_id=client.client_id, **self.server.kazoo_options)
-        thief.start(timeout=10)
-        thief.stop()
-        thief.close()
+        """Take the session of any client over, with its id and password, and close it.
+
+        The client may take it back before it is closed: so once more, until the server knows it no more.
+        """
+        taken, is_known = client.client_id, True
+        while is_known:
+            thief = KazooClient(self.server.address, client_id=taken, **self.server.kazoo_options)
+            thief.start(timeout=10)
+            is_known = thief.client_id[0] == taken[0]  # else it was given another session
+            thief.stop()
+            thief.close()
 
     def _create(self, path: str, **options: Any) -> str:
         return str(self.operator.create(path, b"", makepath=True, **options))

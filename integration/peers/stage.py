@@ -9,8 +9,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from kazoo.client import KazooClient
-
 from integration import servers
 from integration.harness.wire import Match, Request
 from integration.peers.subjects import SUBJECTS, TTL_S, Etcd3gw, Handle, Kazoo, Subject, Tooz, _Ours
@@ -157,10 +155,8 @@ class Stage:
             if isinstance(client, _Ours)
             else None
         )
-        thief = KazooClient(self.store.server.address, client_id=(own or client.client).client_id)
-        thief.start(timeout=PATIENCE_S)
-        thief.stop()
-        thief.close()
+        assert isinstance(self.store, ZooKeeperStore)
+        self.store.expire(own or client.client)
 
     def plant(self, kind: str) -> str:
         """Put into the queue of "x" what is ``foreign``, an ``orphan``, or ``malformed``."""
