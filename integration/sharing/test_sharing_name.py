@@ -16,7 +16,9 @@ from integration.proxy import Proxy
 from integration.stores import ZooKeeperNameStore
 
 pytestmark = pytest.mark.parametrize("server", ["zookeeper-3.8"], indirect=True)
-SESSION_S = 4.0
+LONG = {"session_timeout": 60.0, "request_timeout": 20.0}
+SHORT = {"session_timeout": 4.0, "request_timeout": 2.0}
+"""Where a session ends, or an answer does not come."""
 SOON_S = 20.0
 
 
@@ -54,7 +56,7 @@ class Place:
         self.program = Program(self.store)
 
     def client(self, url: str = "", **options: Any) -> Actor:
-        given = {"session_timeout": SESSION_S, "request_timeout": 2.0, "layout": "name", **options}
+        given = {**LONG, "layout": "name", **options}
         one = actor(self._api, url or self.store.url(), **given)
         self._clients.append(one)
         one.open()
@@ -121,7 +123,7 @@ def test_the_lock_of_a_session_that_expired_is_free_and_its_holder_knows(place: 
 @pytest.mark.parametrize("silent", [False, True])
 def test_a_create_whose_reply_was_lost_is_adopted(place: Place, server: servers.Server, silent: bool) -> None:
     with Proxy.of(server) as proxy:
-        client = place.client(proxy.url(place.store.prefix))
+        client = place.client(proxy.url(place.store.prefix), **SHORT)
         assert client.acquire("nightly").release()
         trap = proxy.drop_reply(match=creates(server), silent=silent)
         held = client.acquire("nightly", timeout=SOON_S)

@@ -18,7 +18,9 @@ from integration.shedlock.documented import Service
 from integration.shedlock.store import ShedlockStore
 from integration.stores import engine_of
 
-SESSION_S = 4.0
+LONG = {"session_timeout": 60.0, "request_timeout": 20.0}
+SHORT = {"session_timeout": 4.0, "request_timeout": 2.0}
+"""Where a session ends, or an answer does not come."""
 SOON_S = 30.0
 
 
@@ -30,7 +32,7 @@ class Place:
         self.row, self.service = f"{prefix}:nightly", self.store.operator
 
     def client(self, url: str = "", **options: Any) -> Actor:
-        given = {**self.store.options, "session_timeout": SESSION_S, "request_timeout": 2.0, **options}
+        given = {**self.store.options, **LONG, **options}
         one = actor(self._api, url or self.store.url(), **given)
         self._clients.append(one)
         one.open()
@@ -91,7 +93,7 @@ def test_what_a_service_that_died_has_is_free_when_its_time_is_over(place: Place
 
 def test_what_a_client_that_died_has_is_free_when_its_session_is_over(place: Place) -> None:
     with Proxy.of(place.store.server) as proxy:
-        lost = place.client(proxy.url(place.store.mark))
+        lost = place.client(proxy.url(place.store.mark), **SHORT)
         held = lost.acquire("nightly")
         assert not place.service.lock(place.row)
         proxy.blackhole()
@@ -111,7 +113,7 @@ def tried(one: Actor) -> str:
 
 
 def test_a_row_that_was_deleted_by_hand_is_noticed(place: Place) -> None:
-    ours = place.client()
+    ours = place.client(**SHORT)
     held = ours.acquire("nightly")
     assert place.service.delete(place.row)
     assert place.service.lock(place.row)
