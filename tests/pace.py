@@ -2,8 +2,9 @@
 
 "Returns within 0.25 s" is a promise of the code. On a busy machine every wake-up comes late besides, and no
 fixed bound tells the two apart. `Pace` measures the second in the same span: a thread naps, and notes from
-when to when it was overdue. On an idle machine that is a few per cent of the span, so a late answer still
-fails.
+when to when it was overdue. A thread that computes is put off, too, and the scheduler favours those that
+sleep; how long the process's threads were ready and did not run, the kernel says. On an idle machine both are
+a few per cent of the span, so a late answer still fails.
 """
 
 from __future__ import annotations
@@ -11,16 +12,28 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import itemgetter
+from pathlib import Path
 from typing import Self
 
 from recipes._run.clock import boot_time
 
-__all__ = ["Pace", "taking"]
+__all__ = ["NAPPER", "Pace", "put_off", "taking"]
 
 NAP_S = 0.005
+NAPPER = "tests-pace"
+THREADS = Path("/proc/self/task")
 _due_at, _woken_at = itemgetter(0), itemgetter(1)
+
+
+def put_off() -> dict[str, float]:
+    """Return for how many seconds each thread of this process was ready and did not run; only Linux tells."""
+    seen = {}
+    for thread in THREADS.iterdir() if THREADS.exists() else ():
+        with suppress(OSError):  # it has ended
+            seen[thread.name] = int((thread / "schedstat").read_bytes().split()[1]) / 1e9
+    return seen
 
 
 class _Napper:
@@ -30,8 +43,12 @@ class _Napper:
         self.overdue: list[tuple[float, float]] = []  # from when to when
         self.due_at = boot_time() + NAP_S
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._nap, name="tests-pace", daemon=True)
+        self._thread = threading.Thread(target=self._nap, name=NAPPER, daemon=True)
         self._thread.start()
+
+    @property
+    def thread_id(self) -> str:
+        return str(self._thread.native_id)
 
     def end(self) -> None:
         self._over.set()
@@ -58,6 +75,7 @@ class Pace:
             Pace._open += 1
             assert Pace._napper is not None
             self._mine = Pace._napper
+        self._put_off = put_off()
         self._began_at = boot_time()
         return self
 
@@ -73,7 +91,11 @@ class Pace:
         return boot_time() - self._began_at
 
     def late_s(self, since: float | None = None, until: float | None = None) -> float:
-        """Return for how long the thread was overdue between two times of `boot_time`, in all."""
+        """Return how late the machine was between two times of `boot_time`, in all.
+
+        Since it was opened, that is for how long the thread was overdue and the others were put off; since
+        any other time, only the former, as the kernel tells of now alone.
+        """
         begin = self._began_at if since is None else since
         end = boot_time() if until is None else until
         late_s = max(0.0, end - max(begin, self._mine.due_at))  # of the nap that is not over
@@ -81,7 +103,12 @@ class Pace:
         first, last = bisect_right(naps, begin, key=_woken_at), bisect_left(naps, end, key=_due_at)
         for due_at, woken_at in naps[first:last]:
             late_s += max(0.0, min(end, woken_at) - max(begin, due_at))
-        return late_s
+        return late_s if since is not None or until is not None else late_s + self._others_put_off_s()
+
+    def _others_put_off_s(self) -> float:
+        now = put_off()
+        now.pop(self._mine.thread_id, None)
+        return sum(one - self._put_off.get(name, 0.0) for name, one in now.items())
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -12,6 +15,12 @@ from tests.pace import Pace, taking
 
 def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that runs every thread that is ready."""
+    monkeypatch.setattr(pace_module, "put_off", dict)
 
 
 class Punctual(pace_module._Napper):
@@ -29,6 +38,7 @@ class Stalled(pace_module._Napper):
         self.due_at = math.inf
 
 
+@pytest.mark.usefixtures("idle")
 def test_what_takes_too_long_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace_module, "_Napper", Punctual)
     with pytest.raises(AssertionError, match=r"0\.01 s at most, and the machine was 0\.000 s late"):  # noqa: SIM117
@@ -88,6 +98,7 @@ def test_an_hour_of_naps_is_not_gone_through(monkeypatch: pytest.MonkeyPatch) ->
         assert naps.looks < 50
 
 
+@pytest.mark.usefixtures("idle")
 def test_a_nap_that_is_not_over_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stalled, "_nap", lambda self: None)
     monkeypatch.setattr(pace_module, "_Napper", Stalled)
@@ -101,3 +112,38 @@ def test_one_thread_for_all_that_are_open() -> None:
     with Pace(), Pace():
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
+
+
+def test_for_how_long_other_threads_were_ready_and_did_not_run_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pace_module, "_Napper", Punctual)
+    said = iter([{"1": 1.0, "2": 3.0}, {"1": 1.5, "3": 0.25}])  # one has ended, and one has begun
+    monkeypatch.setattr(pace_module, "put_off", lambda: next(said))
+    with Pace() as pace:
+        assert pace.late_s() == pytest.approx(0.75)
+        assert pace.late_s(since=0) == pace.late_s(until=math.inf) == 0, "the kernel tells of now alone"
+
+
+def test_that_of_the_thread_that_naps_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "_Napper", Punctual)
+    with Pace() as pace:
+        monkeypatch.setattr(pace_module, "put_off", lambda: {pace._mine.thread_id: 10.0})
+        assert pace.late_s() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not say")
+def test_the_kernel_says_for_how_long_a_thread_was_ready_and_did_not_run() -> None:
+    allowed = os.sched_getaffinity(0)
+    core = {min(allowed)}
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            os.sched_setaffinity(busy.pid, core)
+            os.sched_setaffinity(0, core)  # this thread
+            me = str(threading.get_native_id())
+            before = pace_module.put_off()[me]
+            while pace_module.put_off()[me] < before + 0.01:
+                pass
+        finally:
+            os.sched_setaffinity(0, allowed)
+            busy.kill()
