@@ -31,6 +31,8 @@ HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.p
 
 BESIDE = ("-n", "7", "--dist", "worksteal")
 """Run tests beside each other: nearly all of them mostly wait, so more than there are cores."""
+SERVED = ("-n", "5", *BESIDE[2:])
+"""The same on real servers, which take their share of the cores: with more at a time all come late."""
 ALONE = (
     "integration/differential",
     "integration/faults/test_interrupts.py",
@@ -122,7 +124,7 @@ def integration(session: nox.Session) -> None:
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
     beside = ("integration", *(f"--ignore={path}" for path in ALONE))
-    short = ((*beside, *BESIDE, *SHORT), (*ALONE, *PAIRED, *SHORT))
+    short = ((*beside, *SERVED, *SHORT), (*ALONE, *PAIRED, *SHORT))
     for run in (tuple(session.posargs),) if session.posargs else short:
         session.run("pytest", *run)
 
@@ -141,7 +143,7 @@ def docs(session: nox.Session) -> None:
     build_site(session)
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    session.run("pytest", *EXAMPLES, *SHORT, *BESIDE)
+    session.run("pytest", *EXAMPLES, *SHORT, *SERVED)
 
 
 @nox.session
@@ -161,9 +163,9 @@ def faults(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    few = ("-n", "3", *BESIDE[2:])  # many of the long ones start clusters, or crowds
+    few = ("-n", "3", *SERVED[2:])  # many of the long ones start clusters, or crowds
     beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *few)
-    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *BESIDE)
+    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *SERVED)
     unserved = ("tests", "-m", "long", *BESIDE)
     proof = ("tests", "-k", "test_fault_")
     failed = 0
