@@ -177,11 +177,12 @@ class ZooKeeperStore(ServerStore):
 
         The client may take it back before it is closed: so once more, until the server knows it no more.
         """
-        taken, is_known = client.client_id, True
+        taken = session, _ = client._session_id, client._session_passwd  # connected or not
+        is_known = True
         while is_known:
             thief = KazooClient(self.server.address, client_id=taken, **self.server.kazoo_options)
             thief.start(timeout=10)
-            is_known = thief.client_id[0] == taken[0]  # else it was given another session
+            is_known = thief._session_id == session  # else it was given another session
             thief.stop()
             thief.close()
 
