@@ -13,6 +13,7 @@ MARK = "pytest.mark.measured"
 MAY = (
     "integration/test_bench.py",
     "integration/test_budget*.py",
+    "integration/redlock/test_budget.py",
     "integration/test_cost.py",
     "integration/test_sqlite_crowd.py",  # not what counts there
     "integration/peers/test_table.py",  # what is said of other packages

@@ -12,8 +12,8 @@ from integration.faults.labs import Lab, at_once
 from recipes._run.clock import boot_time
 
 MAX_HOLD_S = 1.0
-SOON_S = 1.0
-HANGS_S = 5.0
+SOON_S = 2.0  # of a process beside others
+HANGS_S = 7.0
 SESSION_S = 10.0  # whose end would come too late
 
 

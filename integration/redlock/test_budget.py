@@ -25,6 +25,7 @@ def proxies(five: list[servers.Redis]) -> Iterator[list[Proxy]]:
         yield [running.enter_context(Proxy.of(one)) for one in five]
 
 
+@pytest.mark.measured
 def test_a_free_lock_is_three_requests_to_each_server(proxies: list[Proxy], prefix: str) -> None:
     with recipes.connect(url_to(proxies, prefix), restart_grace=0, session_timeout=60) as client:
         lock = client.lock("x")
