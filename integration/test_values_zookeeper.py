@@ -91,9 +91,12 @@ def test_copies_of_writes_that_arrive_late_in_their_session_change_nothing(
     assert len(copies.taken) >= 8
     values = [node(place, "counter"), node(place, name="v"), node(place)]
     before = written(place, values)
+    taken = session_of(a).client_id  # kazoo tells it while it is connected
+    assert taken
     proxy.cut()  # or the client takes its session back
-    again = KazooClient(place.server.address, client_id=session_of(a).client_id)
+    again = KazooClient(place.server.address, client_id=taken)
     again.start(timeout=10)
+    assert again.client_id[0] == taken[0]
     for copy in (*copies.taken, *reversed(copies.taken)):
         answer = again.handler.async_result()
         again._call(copy, answer)
