@@ -178,6 +178,7 @@ class ZooKeeperStore(ServerStore):
         The client may take it back before it is closed: so once more, until the server knows it no more.
         """
         taken = session, _ = client._session_id, client._session_passwd  # connected or not
+        assert session, "it has none that could end"
         is_known = True
         while is_known:
             thief = KazooClient(self.server.address, client_id=taken, **self.server.kazoo_options)

@@ -138,7 +138,6 @@ def test_fault_40_a_try_to_connect_again_that_arrives_late_ends_the_session(lab:
     assert holder.acquire(lab.name).held
     zookeeper = holder.client._runtime.state.session.connection._session
     session, handler = f"{zookeeper._client.client_id[0]:#x}", zookeeper._handler
-    assert session in servers.sessions(lab.server)
 
     lab.proxy.blackhole()
     lab.proxy.reset()
