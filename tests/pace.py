@@ -108,7 +108,7 @@ class Pace:
     def _others_put_off_s(self) -> float:
         now = put_off()
         now.pop(self._mine.thread_id, None)
-        return sum(one - self._put_off.get(name, 0.0) for name, one in now.items())
+        return sum(max(0.0, one - self._put_off.get(name, 0.0)) for name, one in now.items())
 
 
 @contextmanager
