@@ -16,7 +16,7 @@ from recipes._contract.rule import Nearest, Rule
 from tests.contract.apis import Running
 from tests.contract.stores import MemoryStore, Store
 from tests.contract.tap import Act
-from tests.contract.world import Party, World, until
+from tests.contract.world import SHORT, Party, World, until
 
 TWO = Rule(kind="P", blocked_by=Nearest(2), depth=2)
 
@@ -172,7 +172,7 @@ def test_an_owner_may_hold_two_and_would_wait_for_itself_at_the_third(world: Wor
 
 
 def test_a_holder_whose_session_ends_makes_room(world: World) -> None:
-    a, b, c = world.client(session_timeout=3), world.client(), world.client()
+    a, b, c = world.client(**SHORT), world.client(), world.client()
     lost, kept = acquire(a), acquire(b)
     waiting = queue_up(c)
     world.store.end_session(a.client)

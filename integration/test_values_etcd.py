@@ -19,7 +19,7 @@ from integration.proxy import Proxy, Request, Trap
 from integration.stores import ServerStore
 from recipes import LockLost, OutcomeUnknown
 from tests.contract.values import add, data, get, put, put_if, total
-from tests.contract.world import Party, World, until
+from tests.contract.world import SHORT, Party, World, until
 
 pytestmark = pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
 
@@ -211,7 +211,7 @@ def test_a_guarded_write_is_refused_by_the_guard_alone(
 def test_no_receipt_is_left_when_the_session_has_ended(
     proxy: Proxy, world: World, etcd: servers.Etcd, store: ServerStore, end: str
 ) -> None:
-    a, b = world.client(url=proxy.url(store.prefix), session_timeout=3), world.client(session_timeout=60)
+    a, b = world.client(url=proxy.url(store.prefix), **SHORT), world.client(session_timeout=60)
     for n in range(20):
         put(a, b"%d" % n, f"v{n % 5}")
     put(b, b"", "v0")

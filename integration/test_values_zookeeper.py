@@ -13,7 +13,7 @@ from integration.stores import ZooKeeperStore
 from recipes import LockLost, OutcomeUnknown
 from recipes._contract.names import queue_of
 from tests.contract.values import add, data, delete, get, put, put_if, total
-from tests.contract.world import Party, World, until
+from tests.contract.world import SHORT, Party, World, until
 
 pytestmark = pytest.mark.parametrize("server", ["zookeeper-3.8"], indirect=True)
 
@@ -213,7 +213,7 @@ def test_a_write_that_waits_for_a_connection_is_not_unknown_when_the_session_end
 def test_no_receipt_is_left_when_the_session_has_ended_and_values_stay(
     world: World, place: ZooKeeperStore, end: str
 ) -> None:
-    a, b = world.client(session_timeout=3), world.client()
+    a, b = world.client(**SHORT), world.client()
     for n in range(10):
         put(a, b"%d" % n, f"v{n % 5}")
     put(b, b"", "v0")

@@ -16,12 +16,10 @@ from tests.contract.interrupts import LOSSES, STRIKES, by_caller, by_caller_or_w
 from tests.contract.manners import _in_child
 from tests.contract.stores import BARRIERS
 from tests.contract.tap import RECEIVE, Act
-from tests.contract.world import Party, World, until
+from tests.contract.world import LONG, SHORT, Party, World, until
 from tests.pace import Pace
 
 NAME = "start"
-SHORT = {"session_timeout": 2}
-LONG = {"session_timeout": 15}
 OUT_OF_TIME = "a party's time was over before all had come"
 GONE = "a party that waited has gone"
 

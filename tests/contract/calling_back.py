@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from recipes import events
-from tests.contract.world import Party, World
+from tests.contract.world import LONG, Party, World
 
-LONG = {"session_timeout": 15}
 WITHIN_S = 10.0
 
 

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.world import Party, World
-
-LONG = {"session_timeout": 15}
+from tests.contract.world import LONG, Party, World
 
 
 def decorated(party: Party, decorator: Any, body: Any) -> Any:

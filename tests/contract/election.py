@@ -16,12 +16,10 @@ from tests.contract.apis import Running
 from tests.contract.interrupts import STRIKES, by_caller, each_step
 from tests.contract.stores import ELECTIONS
 from tests.contract.tap import RECEIVE, Act
-from tests.contract.world import Party, World, until
+from tests.contract.world import LONG, SHORT, Party, World, until
 from tests.pace import Pace
 
 NAME = "scheduler"
-SHORT = {"session_timeout": 2}
-LONG = {"session_timeout": 15}
 SOON_S = 10.0
 WINKING = 0.02
 
@@ -439,7 +437,7 @@ class Elections:
 
     def test_no_two_lead_by_their_own_clocks(self, world: World) -> None:
         """tooz has two leaders after a session has expired."""
-        a, b = world.client(frail=True, session_timeout=3), world.client(session_timeout=3)
+        a, b = world.client(frail=True, **SHORT), world.client(**SHORT)
         leadership = campaign(a)
         waiting = stand(b)
         lost_at: list[float] = []

@@ -22,11 +22,9 @@ from tests.contract.apis import Running
 from tests.contract.interrupts import by_caller
 from tests.contract.stores import GROUPS
 from tests.contract.tap import RECEIVE, Act
-from tests.contract.world import Party, World, until
+from tests.contract.world import LONG, SHORT, Party, World, until
 
 NAME = "workers"
-SHORT = {"session_timeout": 2}
-LONG = {"session_timeout": 15}
 SOON_S = 10.0
 A_MILLION = 10**6
 PAUSE_S = 0.01

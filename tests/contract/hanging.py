@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from recipes import LockLost
-from tests.contract.world import Party, Stopwatch, World, until
+from tests.contract.world import LONG, Party, Stopwatch, World, until
 from tests.pace import taking
 
-LONG = {"session_timeout": 15}
 SOON_S = 10.0
 HUNG = r"\(max_hold\) without progress"
 

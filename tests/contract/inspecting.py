@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from recipes import ContenderInfo
-from tests.contract.world import Party, World, until
-
-LONG = {"session_timeout": 15}
+from tests.contract.world import LONG, Party, World, until
 
 
 def look(party: Party, name: str, **options: Any) -> tuple[list[ContenderInfo], list[ContenderInfo]]:

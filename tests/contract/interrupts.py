@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.contract.tap import RECEIVE, Act, Asked, Fault
-from tests.contract.world import Party, World, until
+from tests.contract.world import SHORT, Party, World, until
 from tests.pace import Pace
 
 LOSSES = [Act.LOSE_REQUEST, Act.LOSE_REPLY, Act.LOSE_LAST_REPLY, Act.LOSE_LAST_REQUESTS]
@@ -95,14 +95,14 @@ class Interrupts:
     def test_a_session_is_started_whatever_is_lost(self, world: World, act: Act) -> None:
         before = world.store.sessions()
         for n in range(1, 4):
-            client = world.client(is_open=False, session_timeout=2)
+            client = world.client(is_open=False, **SHORT)
             fault = client.tap.fail(act, n, by_anybody)
             grant = client.acquire("x", timeout=8)
             client.release(grant)
             client.close()
             if not fault.fired.is_set():
                 break
-        assert until(lambda: world.store.sessions() <= before, 5), world.store.sessions() - before
+        assert until(lambda: world.store.sessions() <= before, 10), world.store.sessions() - before
 
     @pytest.mark.parametrize("act", STRIKES, ids=lambda act: act.name)
     def test_an_acquire_interrupted_anywhere_leaves_nothing(self, world: World, act: Act) -> None:

@@ -31,13 +31,12 @@ from recipes._run.runtime import new_id
 from recipes.errors import SessionLost
 from tests.contract.apis import Running
 from tests.contract.tap import Act
-from tests.contract.world import Party, World, until
+from tests.contract.world import LONG, SHORT, Party, World, until
 
 WITHIN_S = 25.0
 """For a whole call; longer than it takes until a wait without an event ends, so that this shows."""
 SOON_S = 1.0
 """A store that has its queues read again sooner than this notifies nobody."""
-LONG: dict[str, Any] = {"session_timeout": 15}
 GROUP = "~group/x"
 QUEUES = ("x", GROUP, "~election/x")
 ANY_BYTES = (
@@ -240,7 +239,7 @@ class Listings:
         assert [one_listed(client, name).ref for name in names] == [entry.ref for entry in entries]
 
     def test_a_queue_in_which_only_the_dead_stand_is_not_listed(self, world: World) -> None:
-        a, b = world.client(frail=True, session_timeout=2), world.client(**LONG)
+        a, b = world.client(frail=True, **SHORT), world.client(**LONG)
         a.acquire("dead")
         b.acquire("living")
         a.line.silence()
@@ -284,7 +283,7 @@ class Listings:
             assert [one.ref for one in listed(client, name)] == [behind.ref]
 
     def test_nothing_of_a_session_that_ended_is_rewritten(self, world: World) -> None:
-        a, b = world.client(session_timeout=2), world.client(**LONG)
+        a, b = world.client(**SHORT), world.client(**LONG)
         entry = join(a, GROUP)
         world.store.end_session(a.client)
 
@@ -492,7 +491,7 @@ class Listings:
         follower.running.result(WITHIN_S)
 
     def test_the_end_of_a_contenders_session_is_seen(self, world: World) -> None:
-        a, b = world.client(session_timeout=2), world.client(session_timeout=2)
+        a, b = world.client(**SHORT), world.client(**SHORT)
         join(b, GROUP)
 
         armed = threading.Event()
@@ -509,7 +508,7 @@ class Listings:
         watching.result(WITHIN_S)
 
     def test_an_observer_whose_session_ends_is_told_so(self, world: World) -> None:
-        a, b = world.client(session_timeout=2), world.client(**LONG)
+        a, b = world.client(**SHORT), world.client(**LONG)
         observed = Observed(a, GROUP, events=9)  # a broken connection disturbs it first
         world.store.end_session(a.client)
         error = observed.running.error(WITHIN_S)

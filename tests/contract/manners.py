@@ -122,13 +122,13 @@ class Manners:
 
 BLOCKING = """
 import json, sys, recipes
-client = recipes.connect(sys.argv[1], session_timeout=2, **json.load(sys.stdin))
+client = recipes.connect(sys.argv[1], session_timeout=6, **json.load(sys.stdin))
 client.lock("x").acquire(timeout=5)
 """
 ASYNCIO = """
 import asyncio, json, sys, recipes
 async def main():
-    client = recipes.connect_async(sys.argv[1], session_timeout=2, **json.load(sys.stdin))
+    client = recipes.connect_async(sys.argv[1], session_timeout=6, **json.load(sys.stdin))
     await client.lock("x").acquire(timeout=5)
 asyncio.run(main())
 """

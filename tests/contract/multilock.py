@@ -20,11 +20,8 @@ from recipes import (
     zookeeper,
 )
 from recipes.fencing import MemoryGate
-from tests.contract.world import Party, World, until
+from tests.contract.world import LONG, SHORT, Party, World, until
 from tests.pace import Pace
-
-SHORT = {"session_timeout": 2}
-LONG = {"session_timeout": 15}
 
 
 def multilock(party: Party, *names: str, **options: Any) -> Any:

@@ -10,9 +10,8 @@ from recipes._contract.contenders import Contender
 from recipes._contract.names import encode
 from recipes._programs.observing import Observed
 from recipes._run.clock import boot_time
-from tests.contract.world import Party, World
+from tests.contract.world import LONG, Party, World
 
-LONG = {"session_timeout": 15}
 SOON_S = 5.0
 """Less than it takes until a queue is read again whatever is notified."""
 

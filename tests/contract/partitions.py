@@ -11,10 +11,9 @@ import pytest
 from recipes import LockLost
 from tests.contract.apis import Running
 from tests.contract.tap import RECEIVE, Act, Asked
-from tests.contract.world import Party, World
+from tests.contract.world import LONG, SHORT, Party, World
 
 ITEMS = [f"shard {number}" for number in range(24)]
-LONG = {"session_timeout": 15}
 WITHIN_S = 10.0
 KEEPING = {"Renew", "Open", "/lease/keepalive", "/lease/grant", "Connect", "PEXPIRE", "SETNX"}
 RENEWING = {"Renew", "/lease/keepalive", "/kv/txn", "Sync", "Exists", "PEXPIRE", "touch"}
@@ -184,7 +183,7 @@ class Partitions:
         assert a.now["b/c"].name != b.now["c"].name
 
     def test_an_item_that_is_lost_comes_back_with_another_grant(self, world: World) -> None:
-        a = Worker(world.client(session_timeout=2), "a", ["x"]).until(["x"])
+        a = Worker(world.client(**SHORT), "a", ["x"]).until(["x"])
         lost = a.now["x"]
         world.store.remove(lost._hold.entry.ref)
         assert a.party.wait_lost(lost, 5)

@@ -9,7 +9,7 @@ import pytest
 from recipes import LockLost, LockTimeout, StoreUnavailable, UpgradeError, WouldDeadlock
 from tests.contract.reading_interrupted import ReadingInterrupted
 from tests.contract.tap import Act
-from tests.contract.world import Party, World
+from tests.contract.world import SHORT, Party, World
 
 
 class Reading(ReadingInterrupted):
@@ -241,7 +241,7 @@ class Reading(ReadingInterrupted):
         assert writing.result().held
 
     def test_a_guest_that_is_lost_lets_the_writer_in(self, world: World) -> None:
-        a, b = world.client(session_timeout=2), world.client(session_timeout=2)
+        a, b = world.client(**SHORT), world.client(**SHORT)
         grant = a.reader.acquire("x")
         writing = b.writer.queue_up("x")
         world.store.end_session(a.client)
@@ -249,7 +249,7 @@ class Reading(ReadingInterrupted):
         assert a.wait_lost(grant, 5)
 
     def test_a_waiting_reader_whose_contender_was_deleted_queues_again(self, world: World) -> None:
-        a, b = world.client(), world.client(session_timeout=2)
+        a, b = world.client(), world.client(**SHORT)
         grant = a.writer.acquire("x")
         reading = b.reader.queue_up("x")
         world.store.remove(world.store.contenders("x")[1])

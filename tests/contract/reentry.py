@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from recipes import LockLost, WouldDeadlock
-from tests.contract.world import Party, World
-
-SHORT = {"session_timeout": 2}
-LONG = {"session_timeout": 15}
+from tests.contract.world import LONG, SHORT, Party, World
 
 
 def enter(party: Party, name: str = "x", **options: Any) -> Any:

@@ -13,11 +13,8 @@ from recipes import ClientClosed, LockLost
 from recipes._run.clock import boot_time
 from recipes.stores.registry import liveness_locks
 from tests.contract.tap import Act
-from tests.contract.world import World, until
+from tests.contract.world import LONG, SHORT, World, until
 from tests.pace import Pace, taking
-
-SHORT = {"session_timeout": 2}
-LONG = {"session_timeout": 15}
 
 
 class Sessions:
@@ -128,7 +125,7 @@ class Sessions:
         assert len(world.store.contenders("x")) == 1
 
     def test_the_holder_is_told_before_the_store_frees(self, world: World) -> None:
-        a, b = world.client(frail=True, session_timeout=3), world.client(session_timeout=3)
+        a, b = world.client(frail=True, **SHORT), world.client(**SHORT)
         grant = a.acquire("x")
         told: list[float] = []
         rang = threading.Event()

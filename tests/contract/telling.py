@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.world import World
-
-LONG = {"session_timeout": 15}
+from tests.contract.world import LONG, World
 
 
 class Telling:

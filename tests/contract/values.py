@@ -19,11 +19,9 @@ from recipes import (
     Versioned,
 )
 from tests.contract.tap import RECEIVE, Act, Asked
-from tests.contract.world import Party, World, until
+from tests.contract.world import LONG, SHORT, Party, World, until
 
 NAME = "config"
-SHORT = {"session_timeout": 2}
-LONG = {"session_timeout": 15}
 SOON_S = 10.0
 MOST = 1_000_000
 EVERY_BYTE = bytes(range(256))

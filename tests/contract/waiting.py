@@ -10,9 +10,7 @@ import pytest
 from recipes import LockTimeout, QueueFull, SessionLost, StoreTimeout, StoreUnavailable
 from tests.contract.interrupts import LOSSES, STRIKES, by_caller, by_caller_or_waiting, each_step
 from tests.contract.tap import Act
-from tests.contract.world import World, until
-
-SHORT = {"session_timeout": 4}
+from tests.contract.world import SHORT, World, until
 
 
 class Waiting:
@@ -73,7 +71,7 @@ class Waiting:
     def test_a_waiter_whose_store_falls_silent_says_so(self, world: World) -> None:
         a, b = world.client(), world.client(**SHORT)
         a.acquire("x")
-        waiting = b.queue_up("x", timeout=4)
+        waiting = b.queue_up("x", timeout=6)
         b.tap.silence()
         error = waiting.error()
         b.tap.heal()

@@ -17,6 +17,10 @@ from tests.contract.tapped import install
 from tests.pace import Pace
 
 EVENT_WITHIN_S = 10.0
+SHORT = {"session_timeout": 6}
+"""Of a session whose end or renewal a test waits for; a shorter one ends where a machine stands still."""
+LONG = {"session_timeout": 15}
+"""Of a session that is to last, whatever a test does to the way to its store."""
 
 
 class Party:
