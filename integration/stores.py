@@ -155,7 +155,8 @@ class ZooKeeperStore(ServerStore):
         return [child for value in values for child in self._children(value) if "/~" in child[len(value) :]]
 
     def remove(self, contender: str) -> None:
-        self.operator.delete(contender)
+        with contextlib.suppress(NoNodeError):  # it left by itself
+            self.operator.delete(contender)
 
     def remove_directory(self, name: str) -> None:
         self.operator.delete(f"/{self.prefix}/{queue_of(name)}")
