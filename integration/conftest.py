@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from integration import servers
 from integration.counting import kind, no_periodic_reading  # noqa: F401 - fixtures
 from integration.harness import finding
+from integration.lateness import Lateness
 from integration.needing import needed
 from integration.proxy import Proxy
 from integration.stores import ServerStore, make_tables, store_on
@@ -73,6 +75,9 @@ BY_BOTH = ("clusters/test_endpoints.py",)
 PAIRS = {"postgres": "blocking", "mariadb": "asyncio"}
 """With which of the two APIs each database runs by default what looks like a store with one holder."""
 
+LATENESS = pytest.StashKey[Lateness]()
+"""What measures how late the machine is while a test runs."""
+
 SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
@@ -84,6 +89,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("measured") or _times(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
+        else:
+            item.add_marker(pytest.mark.flaky(reruns=1, condition=partial(_was_too_late, item)))
         spec = getattr(item, "callspec", None)
         if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
             item.add_marker(pytest.mark.long)
@@ -97,6 +104,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
         if spec is not None and _matches(item, ("shedlock/test_contract.py",)) and not _paired(spec.params):
             item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin to measure how late the machine is."""
+    item.stash[LATENESS] = Lateness()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell of what failed how late the machine was."""
+    report = yield
+    if report.failed and hasattr(report.longrepr, "addsection") and LATENESS in item.stash:
+        late = item.stash[LATENESS].told()
+        said = "\n".join(f"{who}: {late_s:.2f} s" for who, late_s in late.items())
+        report.longrepr.addsection("Ready, and kept from running", said)
+    return report
+
+
+@pytest.hookimpl(optionalhook=True, trylast=True)
+def pytest_handlecrashitem(report: pytest.TestReport) -> None:
+    """Let a test that ended its process fail, though it is run once more."""
+    report.outcome = "failed"
+
+
+def _was_too_late(item: pytest.Item, error: BaseException) -> bool:
+    """Whether a test failed for no more than that the machine was late."""
+    return item.stash[LATENESS].explains(error)
 
 
 def _times(item: pytest.Item) -> bool:

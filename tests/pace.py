@@ -23,15 +23,17 @@ __all__ = ["NAPPER", "Pace", "put_off", "taking"]
 
 NAP_S = 0.005
 NAPPER = "tests-pace"
-THREADS = Path("/proc/self/task")
 _due_at, _woken_at = itemgetter(0), itemgetter(1)
 
 
-def put_off() -> dict[str, float]:
-    """Return for how many seconds each thread of this process was ready and did not run; only Linux tells."""
+def put_off(process: int | str = "self") -> dict[str, float]:
+    """Return for how many seconds each thread of a process was ready and did not run; only Linux tells."""
     seen = {}
-    for thread in THREADS.iterdir() if THREADS.exists() else ():
-        with suppress(OSError):  # it has ended
+    threads: list[Path] = []
+    with suppress(OSError):  # it has ended
+        threads += Path(f"/proc/{process}/task").iterdir()
+    for thread in threads:
+        with suppress(OSError):
             seen[thread.name] = int((thread / "schedstat").read_bytes().split()[1]) / 1e9
     return seen
 

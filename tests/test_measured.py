@@ -42,6 +42,22 @@ class TestTiming(Timing):
 """
 
 
+TOO_LATE = """
+import os, pytest
+from integration import lateness
+from recipes import LockTimeout, SessionLost, StoreUnavailable
+
+tried = []
+seen = iter([0.0])
+lateness.put_off = lambda _="self": {{"1": next(seen, {late_s})}}
+
+def test_fails_at_first():
+    tried.append(1)
+    if len(tried) == 1:
+        {fails}
+"""
+
+
 def test_only_tests_that_measure_are_marked() -> None:
     marked = {path for path in ROOT.glob("integration/**/*.py") if MARK in path.read_text()}
     allowed = {path for pattern in MAY for path in ROOT.glob(pattern)}
@@ -65,6 +81,30 @@ def test_a_test_that_measures_is_run_once_more_and_the_end_tells(
     again = "rerun test summary info" in ran
     assert again is (mark != "")
     assert "this is how it failed" in ran
+
+
+@pytest.mark.parametrize(
+    ("fails", "late_s", "said"),
+    [
+        ("raise StoreUnavailable('etcd://h', 'no answer')", 1.5, "1 passed, 1 rerun"),
+        ("raise SessionLost('it was not renewed in time')", 1.5, "1 passed, 1 rerun"),
+        ("raise StoreUnavailable('etcd://h', 'no answer')", 0.5, "1 failed"),
+        ("raise LockTimeout('nobody let it in')", 1.5, "1 failed"),
+        ("assert not 'two holders'", 1.5, "1 failed"),
+    ],
+)
+def test_what_an_answer_came_too_late_for_is_run_once_more_if_the_machine_was_late(
+    tmp_path: Path, fails: str, late_s: float, said: str
+) -> None:
+    ran = run(tmp_path, TOO_LATE.format(fails=fails, late_s=late_s))
+    assert f" {said} in " in ran, ran
+    assert f"the test: {late_s:.2f} s" in ran, "how late it was is told"
+
+
+def test_a_test_that_ends_its_process_fails_though_it_is_run_once_more(tmp_path: Path) -> None:
+    crashes = "os.path.exists(f := __file__ + '.once') or open(f, 'w').close() or os._exit(3)"
+    ran = run(tmp_path, TOO_LATE.format(fails=crashes, late_s=1.5), "-n", "1")
+    assert " 1 failed, 1 passed in " in ran, ran
 
 
 def test_how_long_a_call_may_take_is_measured_on_every_server(tmp_path: Path) -> None:

@@ -21,12 +21,17 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from integration.harness.clock import Clock
 from integration.harness.throwaway import ServerUnavailable, memory_directory, tethered, wait_ready
 
-__all__ = ["Server", "ServerUnavailable", "eventually"]
+__all__ = ["Server", "ServerUnavailable", "alive", "eventually"]
 
 _starter = ThreadPoolExecutor(1, "server-starter")
 """Every server is started from this one thread: a tethered process dies with the *thread* that made it."""
 
 _alive: weakref.WeakSet[Server] = weakref.WeakSet()
+
+
+def alive() -> list[Server]:
+    """Return the servers that this process has running."""
+    return [one for one in list(_alive) if one.running]
 
 
 def eventually(check: Callable[[], object], within_s: float, *, every_s: float = 0.05) -> bool:
