@@ -47,7 +47,14 @@ class Lateness:
 
     def explains(self, error: BaseException) -> bool:
         """Whether a test may have failed with ``error`` for no more than that the machine was late."""
-        return type(error) in TOO_LATE and max(self.told().values()) >= LATE_S
+        return _too_late(error) and max(self.told().values()) >= LATE_S
+
+
+def _too_late(error: BaseException) -> bool:
+    """Whether it says that an answer or a renewal came too late; of several, whether each does."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_too_late, error.exceptions))
+    return type(error) in TOO_LATE
 
 
 def _seen() -> Seen:

@@ -25,9 +25,10 @@ from integration.proxy import Proxy
 from recipes._run.clock import boot_time
 from tests.pace import Pace
 
-__all__ = ["REQUEST_S", "SESSION_S", "Lab", "at_once"]
+__all__ = ["LASTING_S", "REQUEST_S", "SESSION_S", "Lab", "at_once"]
 
 SESSION_S = 3.0  # on a busy machine a renewal may come a second late
+LASTING_S = 10.0  # of a client that outlives what is done to another; a lab that ends waits longer than this
 REQUEST_S = 2.0
 LONGEST_SCENARIO_S = 240
 LONGEST_OPEN_S = 30
@@ -109,15 +110,19 @@ class Lab:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, *__: object) -> None:
         self.heal()
         died = not self.server.running  # no scenario leaves it dead
         self.server.start()
         self._stack.close()
         left = servers.settle(self.server, self.prefix)
         servers.clean(self.server, self.prefix)
+        if error is not None:
+            if died:
+                error.add_note(f"the server had died: {self._last_words()}")
+            return
         assert not died, f"the server has died: {self._last_words()}"
-        assert kind or not left, f"left behind: {left.contenders}"
+        assert not left, f"left behind: {left.contenders}"
 
     def heal(self) -> None:
         """End what proxies do, so that clients can be closed."""

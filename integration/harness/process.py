@@ -30,8 +30,8 @@ _alive: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
 def alive() -> list[Server]:
-    """Return the servers that this process has running."""
-    return [one for one in list(_alive) if one.running]
+    """Return the servers that this process has running, each a process of its own."""
+    return [one for one in list(_alive) if one._process is not None and one.running]
 
 
 def eventually(check: Callable[[], object], within_s: float, *, every_s: float = 0.05) -> bool:
