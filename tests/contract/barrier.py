@@ -112,7 +112,7 @@ class Barriers:
         others = waiting(a, 4), waiting(b, 4)
         with Pace() as pace, pytest.raises(BarrierBroken) as error:
             wait(c, 4, timeout=0.4)
-        assert 0.3 < pace.seconds < 1.0 + pace.late_s()
+        assert 0.3 < pace.seconds < 5.0 + pace.late_s()  # the others have 20 s
         assert (error.value.name, error.value.generation, error.value.reason) == (NAME, 1, OUT_OF_TIME)
         assert [(broken(one).generation, broken(one).reason) for one in others] == [(1, OUT_OF_TIME)] * 2
         assert standing(world) == []
@@ -180,7 +180,9 @@ class Barriers:
         """Though its former contender is still there: its client has not withdrawn it yet."""
         a, b = world.client(**LONG), world.client()
         other = waiting(b, 3)
-        fault = a.tap.fail(Act.INTERRUPT_BEFORE, 1, lambda asked: asked.parts == (RECEIVE,))
+        fault = a.tap.fail(
+            Act.INTERRUPT_BEFORE, 1, lambda asked: not asked.behind and asked.parts == (RECEIVE,)
+        )
         lost = [a.tap.fail(Act.LOSE_REQUEST, 1, lambda asked: asked.behind) for _ in range(500)]
         with pytest.raises(world.api.interrupts):
             wait(a, 3)
@@ -223,7 +225,7 @@ class Barriers:
     def test_a_lock_of_its_name_is_another_thing(self, world: World) -> None:
         a, b = world.client(), world.client()
         first = waiting(a)
-        assert b.acquire(NAME, timeout=1).held
+        assert b.acquire(NAME, timeout=5).held
         assert b.client.grants != []
         assert wait(b) == 1
         assert first.result() == 0
@@ -236,7 +238,7 @@ class Barriers:
         assert broken(other).reason == GONE
 
     def test_a_store_that_does_not_answer_is_said_so(self, world: World) -> None:
-        a = world.client(request_timeout=0.5)
+        a = world.client(request_timeout=2.0)
         a.tap.silence()
         with pytest.raises(StoreUnavailable):
             wait(a, 2, timeout=0.2)

@@ -21,6 +21,7 @@ class Exclusion:
         assert b.try_acquire("x") is None
         with pytest.raises(LockTimeout):
             b.acquire("x", timeout=0.2)
+        assert b.wait_clean()
         waiting = b.queue_up("x")
         assert not waiting.done
         assert a.release(grant)
@@ -68,7 +69,7 @@ class Exclusion:
     def test_one_who_gives_up_in_the_middle_holds_up_nobody(self, world: World) -> None:
         a, b, c = (world.client() for _ in range(3))
         grant = a.acquire("x")
-        between = b.queue_up("x", timeout=1.0)
+        between = b.queue_up("x", timeout=3.0)
         last = c.queue_up("x")
         assert isinstance(between.error(), LockTimeout)
         assert not last.done

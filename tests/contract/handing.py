@@ -89,7 +89,7 @@ class HandingOn:
 
     def test_a_loss_hands_nothing_on(self, world: World) -> None:
         a = world.client()
-        lock = a.lock("x", max_hold=0.5)
+        lock = a.lock("x", max_hold=2.0)
         lost = world.api.do(lambda: lock.acquire(timeout=5))
         waiting = a.queue_up("x")
         silence(world, a)

@@ -28,7 +28,7 @@ class Manners:
         a, b = world.client(), world.client()
         grant = a.acquire("x")
         waiting = b.queue_up("x")
-        late = b.queue_up("x", timeout=1.0)
+        late = b.queue_up("x", timeout=3.0)
         late.error()
         a.release(grant)
         second = waiting.result()
@@ -89,8 +89,8 @@ class Manners:
         for n in range(5):
             holder, client = world.client(), world.client()
             holder.acquire(f"x{n}")
-            waiting = [client.acquiring(f"x{n}", timeout=None) for _ in range(20)]
-            client.tap.wait_parked(20)
+            with client.tap.one_more(20):
+                waiting = [client.acquiring(f"x{n}", timeout=None) for _ in range(20)]
             client.close()
             assert {type(running.error()) for running in waiting} == {ClientClosed}
             holder.close()

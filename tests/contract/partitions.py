@@ -11,7 +11,7 @@ import pytest
 from recipes import LockLost
 from tests.contract.apis import Running
 from tests.contract.tap import RECEIVE, Act, Asked
-from tests.contract.world import LONG, SHORT, Party, World
+from tests.contract.world import LONG, SHORT, Party, World, until
 
 ITEMS = [f"shard {number}" for number in range(24)]
 WITHIN_S = 10.0
@@ -104,7 +104,7 @@ class Partitions:
         assert all(grant.held for grant in leaving.values())
         tokens = {item: grant.token for item, grant in leaving.items()}
         assert a.next(0.2) is None
-        assert not any(grant.held for grant in leaving.values())
+        assert until(lambda: not any(grant.held for grant in leaving.values()), 5)
         b.until(leaving)
         assert all(b.now[item].token > token for item, token in tokens.items())
 
@@ -186,7 +186,7 @@ class Partitions:
         a = Worker(world.client(**SHORT), "a", ["x"]).until(["x"])
         lost = a.now["x"]
         world.store.remove(lost._hold.entry.ref)
-        assert a.party.wait_lost(lost, 5)
+        assert a.party.wait_lost(lost, 15)  # it is looked at once a session
         while a.now.get("x") in (None, lost):
             assert a.next() is not None
         assert a.now["x"].token > lost.token

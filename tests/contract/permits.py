@@ -81,7 +81,7 @@ class Permits:
         a, b, c = world.client(), world.client(), world.client()
         acquire(a, 2)
         made = semaphore(b)
-        heavy = b.api.start(lambda: made.acquire(LIMIT, timeout=1))
+        heavy = b.api.start(lambda: made.acquire(LIMIT, timeout=4))
         b.tap.wait_parked()
         light = queue_up(c)
         assert isinstance(heavy.error(), LockTimeout)
@@ -237,4 +237,4 @@ class Permits:
     def test_a_lock_of_its_name_is_another_thing(self, world: World) -> None:
         a, b = world.client(), world.client()
         acquire(a, LIMIT)
-        assert b.acquire("x", timeout=1).held
+        assert b.acquire("x", timeout=5).held

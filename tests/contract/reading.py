@@ -80,7 +80,7 @@ class Reading(ReadingInterrupted):
     def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(self, world: World) -> None:
         a, b, c = (world.client() for _ in range(3))
         a.reader.acquire("x")
-        writing = b.writer.queue_up("x", timeout=1.0)
+        writing = b.writer.queue_up("x", timeout=4.0)
         reading = c.reader.queue_up("x")
         assert isinstance(writing.error(), LockTimeout)
         assert reading.result(5).held
@@ -159,7 +159,7 @@ class Reading(ReadingInterrupted):
         reading = client.reader.queue_up("x")
         client.downgrade(grant)
         assert reading.result(5).held
-        assert client.reader.acquiring("x").result(3).held
+        assert client.reader.acquiring("x").result(6).held
 
     @pytest.mark.parametrize("act", [Act.LOSE_REQUEST, Act.LOSE_REPLY])
     def test_a_downgrade_whose_answer_is_lost_is_done_once(self, world: World, act: Act) -> None:
@@ -173,7 +173,7 @@ class Reading(ReadingInterrupted):
         assert world.heard.of("lock.downgraded", token=grant.token)
 
     def test_without_an_answer_a_downgrade_raises_and_counts_as_shared(self, world: World) -> None:
-        a = world.client(frail=True, request_timeout=0.8, session_timeout=15)
+        a = world.client(frail=True, request_timeout=2.0, session_timeout=15)
         b = world.client()
         grant = a.writer.acquire("x")
         a.line.silence()

@@ -149,5 +149,5 @@ class ReadingInterrupted:
             a.downgrade(grant)
         if act is Act.INTERRUPT_BEFORE:
             a.downgrade(grant)
-        assert a.verify(reading.result(3))
+        assert a.verify(reading.result(6))
         assert a.release(grant)

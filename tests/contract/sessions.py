@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from recipes import ClientClosed, LockLost
+from recipes._contract.wakeups import Event
 from recipes._run.clock import boot_time
 from recipes.stores.registry import liveness_locks
 from tests.contract.tap import Act
@@ -155,9 +156,9 @@ class Sessions:
     def test_waiting_ends_without_any_event_of_the_store(self, world: World) -> None:
         a, b = world.client(), world.client(**SHORT)
         grant = a.acquire("x")
-        b.tap.drops = lambda event: type(event).__module__.endswith("stores.base")
+        b.tap.drops = lambda event: isinstance(event, Event)
         waiting = b.queue_up("x")
-        with taking(2 + 1):
+        with taking(SHORT["session_timeout"] + 1):
             a.release(grant)
             assert waiting.result().held
 
@@ -234,7 +235,7 @@ class Sessions:
         assert not a.release(grants[1])
         assert world.store.contenders("y") == []
         if world.store.has_sessions:
-            assert until(lambda: len(before - world.store.sessions()) == 1, 5)
+            assert until(lambda: len(before - world.store.sessions()) >= 1, 5)
         a.close()
         with pytest.raises(ClientClosed):
             a.acquire("x")
@@ -244,7 +245,7 @@ class Sessions:
 
     def test_closing_while_the_session_is_being_started_leaves_no_session(self, world: World) -> None:
         before = world.store.sessions()
-        client = world.client(frail=True, is_open=False)
+        client = world.client(frail=True, is_open=False, **SHORT)
         client.line.silence()
         opening = world.api.start(client.client.open)
         assert until(lambda: client.tap.asked, 5)
@@ -253,4 +254,4 @@ class Sessions:
         client.line.heal()
         closing.result(5)
         assert isinstance(opening.error(), ClientClosed)
-        assert until(lambda: world.store.sessions() <= before, 5), world.store.sessions() - before
+        assert until(lambda: world.store.sessions() <= before, 12), world.store.sessions() - before

@@ -73,6 +73,7 @@ class Tap:
         self.drops: Callable[[Any], bool] = lambda event: False
         self.before: Callable[[Asked], object] = lambda asked: None
         self._faults: list[Fault] = []
+        self.struck_at = 0.0
         self._late: list[Callable[[], Any]] = []
         self._held: list[Callable[[], None]] = []
         self._let_go = threading.Event()
@@ -128,12 +129,12 @@ class Tap:
             assert self._changed.wait_for(lambda: self._parked == n, PATIENCE_S), f"{self._parked} wait"
 
     @contextlib.contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Have a call begun in the block wait behind it, or look again by itself after it has waited."""
+    def one_more(self, n: int = 1) -> Iterator[None]:
+        """Have ``n`` calls begun in the block wait behind it, or look again by themselves after they have."""
         before = self._have_waited
         yield
         with self._changed:
-            begun = self._changed.wait_for(lambda: self._have_waited > before, PATIENCE_S)
+            begun = self._changed.wait_for(lambda: self._have_waited >= before + n, PATIENCE_S)
         assert begun, f"it does not wait; {self._parked} others do"
 
     @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 from recipes._contract.backend import Backend
 from recipes._contract.connection import Batch, Request
+from recipes._run.clock import boot_time
 from recipes._run.tasks import AsyncRuntime
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.requests import Post
@@ -53,8 +54,15 @@ def behind_in_task() -> bool:
     return task is not None and task.get_name().startswith("recipes-")
 
 
-async def cancel_me() -> None:
+def interrupt_me(tap: Tap) -> None:
+    """Interrupt the current thread, here and now."""
+    tap.struck_at = boot_time()
+    raise KeyboardInterrupt
+
+
+async def cancel_me(tap: Tap) -> None:
     """Have the current task cancelled, here and now."""
+    tap.struck_at = boot_time()
     task = asyncio.current_task()
     assert task is not None
     task.cancel()
@@ -144,7 +152,7 @@ class TappedConnection:
             self._tap.wait_healed(timeout_s)
             return unanswered(request)
         if act is Act.INTERRUPT_BEFORE:
-            raise KeyboardInterrupt
+            interrupt_me(self._tap)
         if act is Act.LAND_LATE:
             self._tap.keep(lambda: self.inner.ask(request, PATIENCE_S))
         if act in (Act.LOSE_REQUEST, Act.LAND_LATE):
@@ -157,7 +165,7 @@ class TappedConnection:
         if act is Act.HOLD_REPLY:
             self._tap.wait_let_go()
         if act is Act.INTERRUPT_AFTER:
-            raise KeyboardInterrupt
+            interrupt_me(self._tap)
         return thinned(request, reply, act)
 
 
@@ -183,7 +191,7 @@ class AsyncTappedConnection:
             await loop.run_in_executor(None, self._tap.wait_healed, timeout_s)
             return unanswered(request)
         if act is Act.INTERRUPT_BEFORE:
-            await cancel_me()
+            await cancel_me(self._tap)
         if act is Act.LAND_LATE:
             asked = self.inner.ask
             self._tap.keep(
@@ -199,7 +207,7 @@ class AsyncTappedConnection:
         if act is Act.HOLD_REPLY:
             await loop.run_in_executor(None, self._tap.wait_let_go)
         if act is Act.INTERRUPT_AFTER:
-            await cancel_me()
+            await cancel_me(self._tap)
         return thinned(request, reply, act)
 
 
@@ -222,11 +230,11 @@ class TappedMailbox:
         behind = behind_in_thread()
         act = self._tap.step((RECEIVE,), behind)
         if act is Act.INTERRUPT_BEFORE:
-            raise KeyboardInterrupt
+            interrupt_me(self._tap)
         with self._parked(behind):
             event = self._inner.receive(at_most_s)
         if act is Act.INTERRUPT_AFTER:
-            raise KeyboardInterrupt
+            interrupt_me(self._tap)
         return event
 
 
@@ -237,9 +245,9 @@ class AsyncTappedMailbox(TappedMailbox):
         behind = behind_in_task()
         act = self._tap.step((RECEIVE,), behind)
         if act is Act.INTERRUPT_BEFORE:
-            await cancel_me()
+            await cancel_me(self._tap)
         with self._parked(behind):
             event = await self._inner.receive(at_most_s)
         if act is Act.INTERRUPT_AFTER:
-            await cancel_me()
+            await cancel_me(self._tap)
         return event

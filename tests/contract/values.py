@@ -297,7 +297,7 @@ class Values:
         assert data(b) == b"last"
 
     def test_a_store_that_is_silent_leaves_it_unknown_and_nothing_lands_later(self, world: World) -> None:
-        a, b = world.client(request_timeout=0.5, **LONG), world.client()
+        a, b = world.client(request_timeout=2.0, **LONG), world.client()
         put(a, b"before")
         a.tap.before = lambda asked: a.tap.fail(Act.LAND_LATE, matches=writes)  # each of them
         with pytest.raises(OutcomeUnknown, match="value 'config'") as unknown:
