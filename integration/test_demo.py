@@ -194,7 +194,7 @@ def test_on_a_terminal_it_draws(columns: int, lines: int, folder: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["processes start", "1 of 2", "2 of 2"])
 def test_ctrl_c_ends_the_view_and_restores_the_terminal(moment: str, folder: Path) -> None:
-    with Terminal([*DEMO, "--processes", "2", "--rounds", "5"], environment={}) as terminal:
+    with Terminal([*DEMO, "--processes", "2", "--rounds", "30"], environment={}) as terminal:
         terminal.until(moment)
         with taking(AT_ONCE_S):
             terminal.press(CTRL_C)

@@ -31,7 +31,7 @@ def test_who_asks_a_gateway_that_is_switched_off_reads_which_url_does_without(
     etcd: servers.Etcd, prefix: str, api: str
 ) -> None:
     url = etcd.url(prefix)
-    one = actor(api, url, request_timeout=1)
+    one = actor(api, url, request_timeout=5)
     with contextlib.closing(one), pytest.raises(recipes.StoreUnavailable) as caught:
         one.open()
     assert "etcd+grpc:// asks without it" in str(caught.value)

@@ -170,7 +170,7 @@ def test_etcd_cluster_survives_the_loss_of_its_leader(etcd35: servers.Etcd, pref
         leader = cluster.leader()
         leader.kill()
         others = [member for member in cluster.members if member is not leader]
-        assert eventually(lambda: any(cluster.leads(member) for member in others), 20)
+        assert eventually(lambda: any(cluster._leads(member) for member in others), 20)
         others[0].put(f"{prefix}/a")
         assert others[1].keys(prefix) == [f"{prefix}/a"]
         assert cluster.url("x").count(",") == 2

@@ -130,7 +130,7 @@ def test_all_of_a_paused_database_stands_still(own: Kind) -> None:
     with contextlib.closing(enter(own)) as one:
         run(one, "SELECT 1")
         own.pause()
-        assert {state(pid) for pid in family(own)} == {"T"}
+        assert {state(pid) for pid in family(own)} <= {"T", "Z"}
         assert not own.healthy()
         found: list[Any] = []
         asking = threading.Thread(target=lambda: found.extend(run(one, "SELECT 1")))
@@ -181,7 +181,7 @@ def test_a_database_dies_with_a_test_process_that_is_killed(own: Kind) -> None:
 
 def test_connections_are_ended_by_an_operator(own: Kind) -> None:
     with contextlib.closing(enter(own)) as one, contextlib.closing(enter(own)) as other:
-        assert own.terminate() == 2
+        assert own.terminate() >= 2
         for each in (one, other):
             with pytest.raises((psycopg.OperationalError, pymysql.OperationalError)):
                 run(each, "SELECT 1")

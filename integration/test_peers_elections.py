@@ -186,7 +186,7 @@ def test_a_cancel_reaches_ours(zookeeper: servers.ZooKeeper, proxy: Proxy, prefi
         async with recipes.connect_async(proxy.url(prefix)) as cut_off:
             running = asyncio.create_task(cut_off.election(NAME).run(_never))
             assert await asyncio.to_thread(
-                servers.eventually, lambda: len(election.contenders()) == 2, SOON_S
+                servers.eventually, lambda: len(election.contenders()) == 2, PATIENCE_S
             )
             getattr(proxy, broken)()
             with taking(0.5):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,9 +14,11 @@ from integration import servers
 from integration.peers.stage import PATIENCE_S, Doing
 from integration.proxy import Proxy
 from recipes import Member
+from recipes._run.clock import boot_time
+from tests.pace import taking
 
 NAME = "workers"
-SESSION_S = 3
+SESSION_S = 6
 DELAY_S = 0.02
 
 
@@ -100,7 +101,7 @@ def test_an_id_of_ours_has_one_member_whatever_crashed(
         crashed = cut_off.group(NAME).join(b"before", id="a")
         proxy.blackhole()
         with pytest.raises(recipes.AlreadyJoined):
-            group.join(b"after", id="a", timeout=0.5)
+            group.join(b"after", id="a", timeout=2)
         assert group.members() == (Member("a", b"before"),)
         seen: list[tuple[Member, ...]] = []
         joined = threading.Event()
@@ -131,10 +132,9 @@ def test_reading_kazoos_party_takes_a_round_trip_for_each_member_and_ours_takes_
         party, group = client.Party(f"/{prefix}/x"), ours.group(NAME)
         party.join()
         proxy.delay(DELAY_S)
-        started = time.monotonic()
+        started = boot_time()
         assert len(list(party)) == size + 1
-        between = time.monotonic()
-        assert len(group.members()) == size
-        theirs, own = between - started, time.monotonic() - between
+        theirs = boot_time() - started
         assert theirs > size * 2 * DELAY_S
-        assert own < theirs / 5
+        with taking(theirs / 5):
+            assert len(group.members()) == size

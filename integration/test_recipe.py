@@ -80,7 +80,7 @@ def test_two_hold_and_a_third_waits_for_either(world: World) -> None:
             acquire(c, timeout=0.2)
         waiting = queue_up(c)
         (a, b)[first_to_go].release(grants[first_to_go])
-        third = waiting.result(3)
+        third = waiting.result(10)
         assert third.token > grants[1].token
         assert grants[1 - first_to_go].held
         for party, grant in ((c, third), ((b, a)[first_to_go], grants[1 - first_to_go])):
@@ -135,7 +135,7 @@ def test_waiters_are_served_in_order_of_arrival(world: World) -> None:
 def test_timeouts_and_giving_up_leave_nothing(world: World) -> None:
     a, b, c, d = (world.client() for _ in range(4))
     grants = [acquire(a), acquire(b)]
-    between, last = queue_up(c, timeout=1.0), queue_up(d)
+    between, last = queue_up(c, timeout=3.0), queue_up(d)
     assert isinstance(between.error(), LockTimeout)
     with pytest.raises(LockTimeout):
         acquire(c, timeout=0)

@@ -17,7 +17,7 @@ import recipes
 from integration import servers
 from integration.faults import test_holder_stops, test_names, test_promises, test_release
 from integration.faults.actors import AsyncActor
-from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.labs import LASTING_S, Lab, at_once
 from integration.faults.looking import hold_fault
 from integration.faults.storm import LATE_S, STORM_SESSION_S, Tally, Weather, churn
 from integration.faults.test_interrupts import cancel_task, expire, expire_task, side_by_side, storm
@@ -128,7 +128,7 @@ def test_fault_01_killed_at_any_moment_nothing_is_lost_and_nobody_waits_long(
 
 @at_once()
 def test_fault_01_a_waiter_that_was_killed_holds_up_nobody(lab: Lab) -> None:
-    held = lab.actor().acquire(lab.name)
+    held = lab.actor(session_timeout=LASTING_S).acquire(lab.name)
     middle = lab.worker(session_s=30)
     middle.tell("acquire", lab.name, 20)
     assert lab.contenders_become(2)
@@ -149,12 +149,12 @@ def test_fault_01_who_comes_after_a_death_needs_not_wait(lab: Lab) -> None:
 
 @at_once()
 def test_fault_02_a_stopped_holder_is_alive_until_its_session_ends(lab: Lab) -> None:
-    holder = lab.worker()
+    holder = lab.worker(session_s=LASTING_S)
     holder.ask("acquire", lab.name, 5)
     holder.stop()
-    hold_fault(SESSION_S / 3)  # after a renewal it may be as old as that
+    hold_fault(1.0)
     assert lab.actor().try_acquire(lab.name) is None
-    assert lab.actor().acquire(lab.name, timeout=SESSION_S + 1).held
+    assert lab.actor().acquire(lab.name, timeout=LASTING_S + 1).held
 
 
 @pytest.mark.parametrize("lab", ["blocking"], indirect=True)

@@ -114,7 +114,7 @@ def test_a_write_that_arrives_when_its_client_went_another_way_changes_nothing(
     with Proxy.of(place.server) as other_way:
         ways = (proxy, other_way)
         url = url_of("zookeeper", [way.address for way in ways], place.prefix)
-        a, b = world.client(url=url, session_timeout=3.0, request_timeout=8.0), world.client()
+        a, b = world.client(url=url, session_timeout=6.0, request_timeout=8.0), world.client()
         expected = 0 if first else add(a)
         a.open()
         seen: list[Request] = []
@@ -139,7 +139,8 @@ def test_a_write_that_arrives_when_its_client_went_another_way_changes_nothing(
 def test_additions_whose_answers_are_lost_count_once(
     proxy: Proxy, world: World, place: ZooKeeperStore, silent: bool
 ) -> None:
-    a, b = world.client(url=proxy.url(place.prefix), session_timeout=3.0), world.client()
+    session_s = 3.0 if silent else 15.0
+    a, b = world.client(url=proxy.url(place.prefix), session_timeout=session_s), world.client()
     before = add(a)
     for _ in range(3 if silent else 10):
         trap = proxy.drop_reply(match=matching("multi"), silent=silent)

@@ -10,7 +10,7 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.actors import Actor, Held
-from integration.faults.labs import REQUEST_S, SESSION_S, Lab, at_once
+from integration.faults.labs import LASTING_S, REQUEST_S, SESSION_S, Lab, at_once
 from integration.faults.looking import hold_fault
 from integration.harness.process import eventually
 from recipes._run.clock import boot_time
@@ -43,7 +43,7 @@ def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
     granted = next_one.result(20)
     took_s = boot_time() - released_at
     lab.figure(f"hand-over {1000 * took_s:.1f} ms after a cut of 1 s")
-    assert took_s < 0.5 + lab.pace.late_s(released_at)  # told by a watch
+    assert took_s < 2.5 + lab.pace.late_s(released_at)  # told by a watch: it reads again later than that
     assert not last_one.done()
     assert granted.release()
     assert last_one.result(20).token > granted.token > held.token
@@ -57,7 +57,7 @@ def test_fault_06_cut_longer_than_the_session(lab: Lab, how: str) -> None:
     held = lab.actor(proxied=True).acquire(lab.name)
     next_one = lab.actor(proxied=True).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=1)
-    last_one = lab.actor().start_acquire(lab.name)
+    last_one = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=2)
     granted_at: list[float] = []
     last_one.add_done_callback(lambda _: granted_at.append(boot_time()))
@@ -101,7 +101,7 @@ def told_at(held: Held) -> Future[float]:
 def test_fault_40_cut_for_most_of_the_session(lab: Lab, how: str) -> None:
     holder = lab.actor(proxied=True)
     held = holder.acquire(lab.name)
-    waiting = lab.actor().start_acquire(lab.name)
+    waiting = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     assert lab.contenders_become(2)
 
     getattr(lab.proxy, how)()

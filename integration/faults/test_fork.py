@@ -11,7 +11,7 @@ from integration.faults.looking import hold_fault
 
 @at_once()
 def test_fault_28_fork_while_holding(lab: Lab) -> None:
-    session_s = 3.0
+    session_s = 8.0
     holder = lab.worker("forker", lab.name, session_s=session_s)
     child = json.loads(holder.next_line())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.labs import LASTING_S, SESSION_S, Lab, at_once
 from integration.faults.looking import Gate, hold_fault
 from recipes._run.clock import boot_time
 
@@ -11,9 +11,9 @@ from recipes._run.clock import boot_time
 def test_fault_01_kill_of_the_holder(lab: Lab) -> None:
     holder = lab.worker()
     old_token = holder.ask("acquire", lab.name, 20)
-    next_one = lab.actor().start_acquire(lab.name)
+    next_one = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=1)
-    last_one = lab.actor().start_acquire(lab.name)
+    last_one = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=2)
 
     killed_at = boot_time()
@@ -38,7 +38,7 @@ def test_fault_02_stop_past_ttl(lab: Lab) -> None:
 
     stopped_at = boot_time()
     holder.stop()
-    new = lab.actor().acquire(lab.name, timeout=30)
+    new = lab.actor(session_timeout=LASTING_S).acquire(lab.name, timeout=30)
     took_s = boot_time() - stopped_at
     lab.figure(f"granted {took_s:.2f} s after SIGSTOP")
     assert took_s <= lab.failover_s + lab.pace.late_s(stopped_at)
@@ -67,14 +67,14 @@ def test_fault_02_stop_past_ttl(lab: Lab) -> None:
 
 @at_once()
 def test_fault_03_stop_shorter_than_ttl(lab: Lab) -> None:
-    session_s = 6.0
+    session_s = 9.0
     holder = lab.worker(session_s=session_s)
     token = holder.ask("acquire", lab.name, 20)
-    waiting = lab.actor().start_acquire(lab.name)
+    waiting = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name)
 
     holder.stop()
-    hold_fault(1.2)  # of at least 3 s that are proven at any moment of a 6 s session
+    hold_fault(1.2)  # less than is proven at any moment of a 9 s session
     holder.go_on()
 
     assert holder.ask("continued")["held"] is True

@@ -6,7 +6,7 @@ import pytest
 
 import recipes
 from integration import servers
-from integration.faults.labs import REQUEST_S, SESSION_S, Lab, at_once
+from integration.faults.labs import LASTING_S, REQUEST_S, Lab, at_once
 from integration.faults.looking import creates, deletes, ends, keepalives, opens, taking, token_of
 from integration.harness.wire import Match
 
@@ -34,8 +34,8 @@ def test_fault_12_reply_to_create_lost_and_the_lock_is_free(lab: Lab, silent: bo
 
 @at_once(silent=LOSSES)
 def test_fault_12_reply_to_create_lost_in_a_queue(lab: Lab, silent: bool) -> None:
-    held = lab.actor().acquire(lab.name)
-    waiter = lab.actor(proxied=True)
+    held = lab.actor(session_timeout=LASTING_S).acquire(lab.name)
+    waiter = lab.actor(proxied=True, session_timeout=LASTING_S)
     trap = lab.proxy.drop_reply(match=creates(lab.server), silent=silent)
     waiting = waiter.start_acquire(lab.name)
 
@@ -43,7 +43,7 @@ def test_fault_12_reply_to_create_lost_in_a_queue(lab: Lab, silent: bool) -> Non
     assert trap.sprung.is_set()
     standing = lab.contenders()
     assert len(standing) == 2
-    last_one = lab.actor().start_acquire(lab.name)
+    last_one = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=2)
     assert held.release()
     granted = waiting.result(SOON_S)
@@ -60,9 +60,9 @@ def test_fault_12_create_lands_after_the_caller_has_left(lab: Lab) -> None:
     client.acquire(lab.name).release()
 
     trap = lab.proxy.hold_request(match=creates(lab.server))
-    with pytest.raises(recipes.LockTimeout):
-        client.acquire(lab.name, timeout=0.2)
-    assert trap.sprung.is_set()
+    while not trap.sprung.wait(1):  # it may have had no time left to ask
+        with pytest.raises(recipes.LockTimeout):
+            client.acquire(lab.name, timeout=0.2)
     if isinstance(lab.server, servers.Etcd):  # ZooKeeper's withdrawal waits behind the create
         assert servers.eventually(lambda: client.client.pending_cleanups == 0, SOON_S)
     lab.proxy.release(trap)
@@ -107,7 +107,8 @@ def test_fault_14_reply_to_a_try_lost(lab: Lab, silent: bool) -> None:
         held = client.try_acquire(lab.name)
     except recipes.StoreUnavailable:  # it waits for one request timeout, and there was silence
         held = None
-        assert silent
+        if not silent:
+            raise
     assert trap.sprung.is_set()
     if held is None:
         assert lab.contenders_become(0)
@@ -126,7 +127,7 @@ def test_fault_14_reply_to_the_start_of_a_session_lost(lab: Lab, silent: bool, w
     before = servers.sessions(lab.server)
     lab.together.wait()
     trap = lab.proxy.drop_reply(match=match, silent=silent)
-    client = lab.actor(proxied=True, is_open=False, session_timeout=15 if etcd else SESSION_S)
+    client = lab.actor(proxied=True, is_open=False, session_timeout=15 if etcd else 8.0)
     held = client.acquire(lab.name, timeout=30)
 
     assert trap.sprung.is_set()
@@ -135,7 +136,7 @@ def test_fault_14_reply_to_the_start_of_a_session_lost(lab: Lab, silent: bool, w
     lab.together.wait()
     used = lab.together.parties
     # Ended on etcd, long before its time; ZooKeeper's ends by itself.
-    within_s = 5 if etcd else lab.failover_s + SOON_S
+    within_s = 5 if etcd else 8 + SOON_S
     assert servers.eventually(lambda: len(servers.sessions(lab.server) - before) == used, within_s)
     assert held.verify()
     lab.together.wait()
@@ -143,7 +144,7 @@ def test_fault_14_reply_to_the_start_of_a_session_lost(lab: Lab, silent: bool, w
 
 @at_once(silent=LOSSES)
 def test_fault_14_reply_to_a_renewal_lost(lab: Lab, silent: bool) -> None:
-    session_s = 8.0  # of a short session a silent renewal leaves too little for another
+    session_s = 12.0  # of a short session a silent renewal leaves too little for another
     held = lab.actor(proxied=True, session_timeout=session_s).acquire(lab.name)
     trap = lab.proxy.drop_reply(match=keepalives(lab.server), silent=silent)
     assert trap.sprung.wait(SOON_S)
@@ -164,7 +165,7 @@ def test_fault_14_reply_to_the_end_of_a_session_lost(lab: Lab, silent: bool) -> 
     with taking(5):
         client.call(client.client.close)
     assert trap.sprung.is_set()
-    assert lab.contenders() == []
+    assert lab.contenders_become(0)
     lab.together.wait()
     assert servers.eventually(lambda: not servers.sessions(lab.server) - before, 5)
     lab.together.wait()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import recipes
-from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.labs import LASTING_S, SESSION_S, Lab, at_once
 from integration.faults.looking import hold_fault, keepalives, taking
 from integration.faults.test_connection import told_at
 from integration.faults.workers import Worker
@@ -62,7 +62,7 @@ def test_fault_04_stop_of_the_whole_store(lab: Lab) -> None:
 def test_fault_07_08_one_direction_dropped(lab: Lab, way: str) -> None:
     held = lab.actor(proxied=True).acquire(lab.name)
     caller = lab.actor(proxied=True)
-    last_one = lab.actor().start_acquire(lab.name)
+    last_one = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name)
     told = told_at(held)
     assert lab.proxy.expect(keepalives(lab.server)).sprung.wait(SESSION_S)
@@ -77,7 +77,7 @@ def test_fault_07_08_one_direction_dropped(lab: Lab, way: str) -> None:
     assert held.held is False
     assert held.deadline <= cut_at + SESSION_S - 0.5  # no send since then was answered
     assert 0 <= told.result(5) - held.deadline <= 0.5 + lab.pace.late_s(held.deadline)  # L7
-    assert told.result(5) <= granted_at  # S2
+    assert held.deadline <= granted_at  # S2
     lab.figure(f"{way}: next holder {granted_at - cut_at:.2f} s after it began")
     # The servers, too, share this machine with other tests.
     assert granted_at - cut_at <= lab.failover_s + 1.0 + lab.pace.late_s(cut_at)

@@ -84,11 +84,11 @@ def test_fault_15_session_ended_on_the_server(lab: Lab, asked: bool) -> None:
 
 @at_once()
 def test_fault_18_session_expired_while_waiting(lab: Lab) -> None:
-    held = lab.actor().acquire(lab.name)
+    held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
     waiter = lab.actor(session_timeout=LONG_S)
     waiting = waiter.start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=1)
-    behind = lab.actor().start_acquire(lab.name)
+    behind = lab.actor(session_timeout=LONG_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=2)
 
     end(lab.server, waiter.client.session.id)

@@ -19,7 +19,7 @@ SESSION_S = 10.0  # whose end would come too late
 
 @at_once(how=("busy loop", "blocked read"))
 def test_a_stuck_holder_is_replaced(lab: Lab, how: str) -> None:
-    waiting = lab.actor()
+    waiting = lab.actor(session_timeout=SESSION_S)
     holder = lab.worker("stuck", how, MAX_HOLD_S, HANGS_S, session_s=SESSION_S)
     asked_at, acquired_at = json.loads(holder.next_line())
     grant = waiting.acquire("stuck", timeout=30)

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from integration import servers
-from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.labs import Lab, at_once
 from integration.harness.wire import Match, matching
 from recipes._run.clock import boot_time
 from recipes.stores.etcd import grpc_messages
@@ -16,6 +16,7 @@ from recipes.stores.etcd.stream_book import WatchBook
 
 LONG_S = 9.0  # the periodic re-read comes after 6.3 s and more: what comes sooner was told
 TOLD_S = 1.5
+AGAIN_S = 6.0  # for as long as a session a queue may go unread
 SOON_S = 20.0
 
 
@@ -42,7 +43,7 @@ def test_fault_16_compaction_under_a_watch(lab: Lab) -> None:
     ):
         waiting = lab.actor(session_timeout=LONG_S).start_acquire(lab.name)
         lab.seen.wait("lock.queued", name=lab.name)
-        assert servers.eventually(lambda: len(asked) == 2, SOON_S)  # watched again
+        assert servers.eventually(lambda: len(asked) >= 2, SOON_S)  # watched again
     compact(lab.server, lab.prefix)
     assert len(lab.contenders()) == 2
     assert not waiting.done()
@@ -64,9 +65,9 @@ def compact(server: servers.Etcd, prefix: str) -> None:
 @at_once()
 def test_fault_17_every_event_lost(lab: Lab) -> None:
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
-    waiting = lab.actor(proxied=True).start_acquire(lab.name)
+    waiting = lab.actor(proxied=True, session_timeout=AGAIN_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=1)
-    last_one = lab.actor(proxied=True).start_acquire(lab.name)
+    last_one = lab.actor(proxied=True, session_timeout=AGAIN_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=2)
     lab.proxy.lose_events()
     for next_one in (waiting, last_one):
@@ -75,7 +76,7 @@ def test_fault_17_every_event_lost(lab: Lab) -> None:
         held = next_one.result(2 * SOON_S)
         took_s = boot_time() - released_at
         lab.figure(f"granted {took_s:.2f} s after a release that no watch told of")
-        assert took_s <= SESSION_S + 1 + lab.pace.late_s(released_at)  # L2
+        assert took_s <= AGAIN_S + 1 + lab.pace.late_s(released_at)  # L2
     assert held.verify()
     assert not lab.seen.of("session.lost")
 
@@ -84,7 +85,7 @@ def test_fault_17_every_event_lost(lab: Lab) -> None:
 @at_once()
 def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
-    waiter = lab.actor(proxied=True)
+    waiter = lab.actor(proxied=True, session_timeout=AGAIN_S)
     waiting = waiter.start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name)
     other = lab.actor(session_timeout=LONG_S).acquire("another")
@@ -98,7 +99,7 @@ def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     assert also.result(2 * SOON_S).verify()
     took_s = boot_time() - released_at
     lab.figure(f"granted {took_s:.2f} s after the release, the stream being silent")
-    assert took_s <= SESSION_S + 1 + lab.pace.late_s(released_at)  # L2
+    assert took_s <= AGAIN_S + 1 + lab.pace.late_s(released_at)  # L2
 
 
 @pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True)

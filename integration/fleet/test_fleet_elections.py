@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(600)
 ETCDCTL, GO = ETCD_ELECTIONS
 SELECTOR, LATCH, _, KAZOO = ZOOKEEPER_ELECTIONS
 BOTH = (ELECTION, ELECTION)
-SESSION_S = "2"
+SESSION_S = "6"
 
 
 @pytest.mark.parametrize("kind", ETCD_ELECTIONS, ids=str)
@@ -152,7 +152,7 @@ def test_etcds_own_service_elects_a_candidate_whose_lease_has_expired(on_etcd: G
     server = on_etcd.server
     assert isinstance(server, servers.Etcd)
     with election(on_etcd, name).campaign("ours", timeout=PATIENCE_S) as leadership:
-        lease = server.grant(1)
+        lease = server.grant(5)
         asked = {"name": encoded(on_etcd.path(name)), "lease": lease, "value": encoded("theirs")}
         with ThreadPoolExecutor(1) as pool:
             elected = pool.submit(server.ask, "/v3/election/campaign", asked, timeout_s=PATIENCE_S)

@@ -54,7 +54,7 @@ class Memcached(Server):
         return self._asked([*lines, "mn"], "MN\r\n")
 
     def _asked(self, lines: Sequence[str], end: str) -> str:
-        with socket.create_connection((self.host, self.port), 2) as plain:
+        with socket.create_connection((self.host, self.port), 10) as plain:
             plain.sendall("".join(f"{line}\r\n" for line in lines).encode())
             answer = ""
             while not answer.endswith(end):

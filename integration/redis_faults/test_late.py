@@ -23,9 +23,9 @@ def test_fault_41_a_join_that_was_withdrawn_arrives_late(lab: Lab) -> None:
     """It is refused by the tombstone that its withdrawal left."""
     one = lab.client(proxied=True)
     trap = lab.proxy.hold_request(match=matching("join"))
-    with pytest.raises(recipes.LockTimeout):
-        one.acquire(lab.name, timeout=0.3)
-    assert trap.sprung.wait(SOON_S)
+    while not trap.sprung.wait(1):  # it may have had no time left to ask
+        with pytest.raises(recipes.LockTimeout):
+            one.acquire(lab.name, timeout=0.3)
     assert eventually(lambda: one.client.pending_cleanups == 0, SOON_S)
     assert lab.contenders() == ()
     lab.proxy.release(trap)
@@ -55,7 +55,8 @@ def test_fault_12_a_join_that_was_asked_again_arrives_late(lab: Lab) -> None:
 
 def test_fault_12_a_renewal_overtakes_the_answer_to_a_join(lab: Lab) -> None:
     """The server keeps a contender for at least as long as its holder believes."""
-    one = lab.client(proxied=True, request_timeout=0.6 * SESSION_S)
+    session_s = 3 * SESSION_S
+    one = lab.client(proxied=True, session_timeout=session_s, request_timeout=0.6 * session_s)
     trap = lab.proxy.drop_reply(match=matching("join"), silent=True)
     renewed = lab.proxy.expect(matching("pexpire"))
     waiting = one.start_acquire(lab.name, timeout=SOON_S)
@@ -63,11 +64,11 @@ def test_fault_12_a_renewal_overtakes_the_answer_to_a_join(lab: Lab) -> None:
     assert renewed.sprung.wait(SOON_S)
     held = waiting.result(SOON_S)
     for _ in range(10):
-        remaining_s = held.grant.remaining
+        ends_at = boot_time() + held.grant.remaining
         kept_s = lab.server.ask("PTTL", lab.key) / 1000
         assert kept_s > 0
-        assert remaining_s <= kept_s + 0.05 * SESSION_S
-        hold_fault(SESSION_S / 30)
+        assert ends_at <= boot_time() + kept_s + 0.05 * session_s
+        hold_fault(session_s / 30)
     assert held.verify()
     assert held.release()
 
@@ -99,7 +100,7 @@ def test_fault_49_a_write_that_was_given_up_arrives_late(lab: Lab) -> None:
 @pytest.mark.parametrize("how", ["reset", "silent"])
 def test_fault_17_the_listener_is_cut_while_a_contender_waits(lab: Lab, how: str) -> None:
     """Its waiter looks again: at once after a reset, soon after a connection is found to be dead."""
-    holder, one = lab.client(), lab.client(proxied=True)
+    holder, one = lab.client(session_timeout=15), lab.client(proxied=True)
     held = holder.acquire(lab.name)
     waiting = one.start_acquire(lab.name, timeout=SOON_S)
     assert eventually(lambda: len(lab.contenders()) == 2, SOON_S)

@@ -232,7 +232,7 @@ def test_the_command_line_shows_and_removes_one_of_theirs(
 
 def test_a_key_that_an_operator_deletes_ends_our_hold_at_the_next_renewal(ground: Ground) -> None:
     name = fresh("deleted")
-    ours = ground.connect(session_timeout=2, restart_grace=0)
+    ours = ground.connect(session_timeout=6, restart_grace=0)
     other = ground.actor("lock:")
     grant = ground.acquire(ours, name)
     with ground.other(SetNxPx, name) as theirs:
@@ -252,7 +252,7 @@ def test_a_key_that_an_operator_deletes_ends_our_hold_at_the_next_renewal(ground
 
 def test_a_deleted_key_lets_the_next_of_ours_in(ground: Ground) -> None:
     name = fresh("deleted")
-    ours = ground.connect(session_timeout=2, restart_grace=0)
+    ours = ground.connect(session_timeout=6, restart_grace=0)
     grant = ground.acquire(ours, name)
     waiting = ground.queue(ground.actor("lock:"), name, behind=1)
     assert ground.operator.delete(f"lock:{name}")
@@ -284,7 +284,7 @@ def test_reset_all_of_python_redis_lock_ends_what_ours_holds(ground: Ground) -> 
     import redis_lock
 
     name = fresh("reset")
-    ours = ground.connect(session_timeout=2, restart_grace=0)
+    ours = ground.connect(session_timeout=6, restart_grace=0)
     grant = ground.acquire(ours, name)
     redis_lock.reset_all(ground.operator)
     assert grant.wait_lost(PATIENCE_S)
