@@ -98,7 +98,7 @@ def test_one_leads_and_the_next_follows_when_its_command_has_ended(
 def test_after_a_loss_it_campaigns_again_and_runs_the_command_again(
     url: str, elect: Callable[..., Run]
 ) -> None:
-    with elect("one", "--ttl", "4", words=("family", "stubborn")) as run, recipes.connect(url) as client:
+    with elect("one", "--ttl", "8", words=("family", "stubborn")) as run, recipes.connect(url) as client:
         tokens = []
         for _ in range(3):
             run.until("child", "near", "far")
@@ -121,7 +121,7 @@ def test_stopped_past_its_session_its_command_is_ended_before_another_leads_and_
     url: str, elect: Callable[..., Run]
 ) -> None:
     with (
-        elect("one", "--ttl", "4", words=("family", "stubborn")) as run,
+        elect("one", "--ttl", "8", "--grace", "2", words=("family", "stubborn")) as run,
         recipes.connect(url) as client,
     ):
         run.until("child").signal(signal.SIGSTOP)
@@ -158,7 +158,7 @@ def test_a_signal_while_it_campaigns_after_a_loss_ends_it_too(url: str, elect: C
     with (
         recipes.connect(url) as client,
         ThreadPoolExecutor(1) as pool,
-        elect("one", "--ttl", "4") as run,
+        elect("one", "--ttl", "15") as run,
     ):
         run.until("child")
         another = pool.submit(lambda: client.election("x").campaign("another", timeout=SOON_S))
@@ -174,7 +174,7 @@ def test_a_signal_while_it_campaigns_after_a_loss_ends_it_too(url: str, elect: C
 
 
 def test_one_that_was_asked_to_end_does_not_campaign_again(url: str, elect: Callable[..., Run]) -> None:
-    with recipes.connect(url) as client, elect("one", "--ttl", "4", words=("stubborn",)) as run:
+    with recipes.connect(url) as client, elect("one", "--ttl", "15", words=("stubborn",)) as run:
         run.until("child").signal(signal.SIGTERM)
         run.until("child-SIGTERM")
         assert client.election("x").evict(leading(client).token)
@@ -218,7 +218,7 @@ def test_what_cannot_be_run_is_said(url: str, words: list[str], code: int, said:
 
 
 def test_on_a_terminal_the_command_has_the_keys_each_time(url: str) -> None:
-    command = [*STRUCK, "elect", "x", "--ttl", "4", "--store", url, "--", "sh", "-c"]
+    command = [*STRUCK, "elect", "x", "--ttl", "8", "--store", url, "--", "sh", "-c"]
     reads = 'echo "reads under $RECIPES_TOKEN"; while read line; do echo "read <$line>"; done'
     with recipes.connect(url) as client:
         leadership = client.election("x").campaign()

@@ -47,7 +47,7 @@ def asked(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
 def queue(url: str, tmp_path: Path) -> Iterator[tuple[Run, recipes.Client]]:
     """Yield a command that holds the lock, and a client of which a thread waits for it."""
     with (
-        Run(url, tmp_path / "run", "--owner", "the holder", "--ttl", "4") as run,
+        Run(url, tmp_path / "run", "--owner", "the holder", "--ttl", "15") as run,
         recipes.connect(url, owner="the looker") as client,
     ):
         run.until("child")

@@ -228,7 +228,7 @@ def test_more_signals_do_not_cut_off_what_the_first_has_begun(url: str, tmp_path
 
 
 def test_what_the_command_leaves_behind_ends_before_the_lock_does(url: str, tmp_path: Path) -> None:
-    with Run(url, tmp_path / "run", "--grace", "0.5", words=("family", "stubborn", "ends")) as run:
+    with Run(url, tmp_path / "run", "--grace", "3", words=("family", "stubborn", "ends")) as run:
         code, said, report = run.ended()
         assert (code, report["left"]) == (5, 2)
         assert "left 2 processes behind" in said
@@ -259,11 +259,11 @@ def test_when_its_guard_is_killed_the_command_ends(url: str, tmp_path: Path) -> 
 def test_when_a_guard_that_was_stopped_is_killed_the_command_ends(
     url: str, tmp_path: Path, unread: bool
 ) -> None:
-    with Run(url, tmp_path / "run", "--ttl", "2", words=("family", "stubborn")) as run:
+    with Run(url, tmp_path / "run", "--ttl", "8", words=("family", "stubborn")) as run:
         guard = run.until("child").guard
         os.kill(guard, signal.SIGSTOP)
         if unread:  # orders wait for it, of renewals
-            threading.Event().wait(1.5)
+            threading.Event().wait(3.5)
         os.kill(guard, signal.SIGKILL)
         code, _, report = run.ended()
         assert (code, report["outcome"]) == (codes.WRONG, "failed")
@@ -308,7 +308,7 @@ def links(pid: int) -> list[str]:
 def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_path: Path) -> None:
     with (
         recipes.connect(url) as client,
-        Run(url, tmp_path / "run", "--ttl", "4", words=("family", "stubborn")) as run,
+        Run(url, tmp_path / "run", "--ttl", "8", "--grace", "2", words=("family", "stubborn")) as run,
     ):
         run.until("child").signal(signal.SIGSTOP)
         client.lock("x").acquire(timeout=20)

@@ -198,7 +198,7 @@ def test_a_store_out_of_reach_is_outlasted_and_left_at_once(client: Client, back
     backend.before = cut
     with observing(client) as seen:
         assert seen.next(0.05) is None
-        assert asked.is_set()
+        assert asked.wait(10)
         backend.before = lambda request: None
         assert seen.next() == []
         backend.before = cut

@@ -33,7 +33,7 @@ def block_until_served(backend: FaultyBackend) -> int:
 async def test_a_blocked_loop_loses_the_lock_and_is_told_later() -> None:
     backend = FaultyBackend()
     client = AsyncClient(backend, SETTINGS)
-    grant = await client.lock("x", max_hold=0.2).acquire()
+    grant = await client.lock("x", max_hold=1.0).acquire()
     others = await client.lock("y", max_hold=60).acquire()
     plain = await client.lock("z").acquire()
     assert len(watchdogs()) == 1
@@ -55,7 +55,7 @@ async def test_a_blocked_loop_loses_the_lock_and_is_told_later() -> None:
 async def test_a_loop_that_runs_does_without() -> None:
     backend = FaultyBackend()
     async with AsyncClient(backend, SETTINGS) as client:
-        grant = await client.lock("x", max_hold=0.2).acquire()
+        grant = await client.lock("x", max_hold=1.0).acquire()
         connections = len(backend.on_ends)
         (thread,) = watchdogs()
         assert await grant.lost.wait(SOON_S)
@@ -80,7 +80,7 @@ async def test_progress_and_a_store_that_is_away_have_it_look_again(
             raise StoreUnavailable("memory://", "cut")
 
     client = AsyncClient(backend, FAST)
-    grant = await client.lock("x", max_hold=0.3).acquire()
+    grant = await client.lock("x", max_hold=2.0).acquire()
     await asyncio.sleep(0.2)
     grant.progress()
     other = Client(backend, SETTINGS).open()
