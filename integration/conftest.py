@@ -83,13 +83,13 @@ SEEN = pytest.StashKey[dict[str, str]]()
 
 
 @pytest.hookimpl(tryfirst=True)  # before what is deselected is
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run on two stores by default what does not differ by store; measure once more what fails."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run on two stores by default what does not differ by store; say what may be run once more."""
     items[:] = [item for item in items if not _reads_along(item)]
     for item in items:
         if item.get_closest_marker("measured") or _times(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
-        else:
+        elif not config.option.usepdb:  # which goes with no test that may be run again
             item.add_marker(pytest.mark.flaky(reruns=1, condition=partial(_was_too_late, item)))
         spec = getattr(item, "callspec", None)
         if spec is not None and spec.params.get("server", "etcd-3.5") not in AGAIN_ON and _repeats(item):
@@ -113,13 +113,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Tell of what failed how late the machine was."""
     report = yield
-    if report.failed and hasattr(report.longrepr, "addsection") and LATENESS in item.stash:
-        late = item.stash[LATENESS].told()
-        said = "\n".join(f"{who}: {late_s:.2f} s" for who, late_s in late.items())
-        report.longrepr.addsection("Ready, and kept from running", said)
+    if report.failed and call.excinfo is not None and LATENESS in item.stash:
+        late = item.stash[LATENESS]
+        late.failed(call.excinfo.value)
+        if hasattr(report.longrepr, "addsection"):
+            said = "\n".join(f"{who}: {late_s:.2f} s" for who, late_s in late.told().items())
+            report.longrepr.addsection("Ready, and kept from running", said)
     return report
 
 
@@ -129,9 +133,9 @@ def pytest_handlecrashitem(report: pytest.TestReport) -> None:
     report.outcome = "failed"
 
 
-def _was_too_late(item: pytest.Item, error: BaseException) -> bool:
+def _was_too_late(item: pytest.Item) -> bool:
     """Whether a test failed for no more than that the machine was late."""
-    return item.stash[LATENESS].explains(error)
+    return item.stash[LATENESS].explains
 
 
 def _times(item: pytest.Item) -> bool:

@@ -1,13 +1,14 @@
-"""How late this machine was while a test ran: what failed for an answer that came too late is then run again.
+"""How late this machine was while a test ran, so that one that failed for a late answer alone is run again.
 
-Clients in tests wait for an answer for a second or longer. Where the machine kept the test or one of its
-servers from running for as long as that, a session that ended or an answer that did not come says nothing
-about the code. What a test finds wrong is another matter, however late the machine was: that fails.
+Where the machine kept a test or one of its servers from running for long, a session that ended or an answer
+that did not come says nothing about the code. What a test finds wrong is another matter, however late the
+machine was: that fails.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +20,11 @@ from tests.pace import put_off
 __all__ = ["LATE_S", "Lateness"]
 
 LATE_S = 1.0
-"""The shortest time for which a client in a test waits for an answer."""
+"""For about as long clients in tests wait for an answer, if not longer."""
 
 TOO_LATE = (LockLost, OutcomeUnknown, SessionLost, StoreTimeout, StoreUnavailable)
-"""What comes out of a call, and means that an answer or a renewal came too late."""
+SAYS_SO = re.compile(r"in time|did not answer|not answered|not renewed|has (ended|expired) on the store")
+"""Which errors say that an answer or a renewal came too late; others say that something is wrong."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STEAL = 8
@@ -36,6 +38,7 @@ class Lateness:
 
     def __init__(self) -> None:
         self._before = _seen()
+        self._failed: list[bool] = []
 
     def told(self) -> dict[str, float]:
         """Return for how many seconds each process, its threads taken together, was ready and did not run."""
@@ -45,16 +48,23 @@ class Lateness:
             late[who] = sum(max(0.0, now_s - before.get(thread, 0.0)) for thread, now_s in threads.items())
         return late
 
-    def explains(self, error: BaseException) -> bool:
-        """Whether a test may have failed with ``error`` for no more than that the machine was late."""
-        return _too_late(error) and max(self.told().values()) >= LATE_S
+    def failed(self, error: BaseException) -> None:
+        """Note how the test, or what comes before or after it, failed just now."""
+        self._failed.append(_too_late(error) and max(self.told().values()) >= LATE_S)
+
+    @property
+    def explains(self) -> bool:
+        """Whether all that failed may have failed for no more than that the machine was late."""
+        return all(self._failed) and self._failed != []
 
 
 def _too_late(error: BaseException) -> bool:
     """Whether it says that an answer or a renewal came too late; of several, whether each does."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_too_late, error.exceptions))
-    return type(error) in TOO_LATE
+    before = error.__context__  # what was under way as it was raised, whether or not it is the cause
+    found_wrong = isinstance(before, AssertionError)
+    return type(error) in TOO_LATE and bool(SAYS_SO.search(str(error))) and not found_wrong
 
 
 def _seen() -> Seen:
@@ -72,10 +82,12 @@ def _seen() -> Seen:
 def _family(process: int) -> Iterator[int]:
     """Yield a process and all that it started, as a database does for each connection."""
     yield process
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):  # it has ended
-            for child in children.read_text().split():
-                yield from _family(int(child))
+    children: list[str] = []
+    with suppress(OSError):  # it has ended
+        for thread in Path(f"/proc/{process}/task").glob("*/children"):
+            children += thread.read_text().split()
+    for child in children:
+        yield from _family(int(child))
 
 
 def _taken() -> Iterator[tuple[str, float]]:

@@ -224,7 +224,7 @@ class ZooKeeperNameStore(ZooKeeperStore):
         return []
 
     def remove(self, contender: str) -> None:
-        self.operator.delete(self._node(contender))
+        super().remove(self._node(contender))
 
     def plant(self, name: str, kind: str) -> str:
         try:

@@ -133,7 +133,7 @@ def test_ours_waits_for_theirs(world: World, foreign: MakeForeign) -> None:
     waiting = ours.queue_up(NAME)
     assert not waiting.wait(0.3)
     other.leave()
-    assert ours.verify(waiting.result(10))
+    assert ours.verify(waiting.result(6))
 
 
 def test_theirs_does_not_wait_for_idle_clients_of_a_root_inside(
@@ -181,4 +181,4 @@ def test_one_of_theirs_that_gives_up_in_the_middle_holds_up_nobody(
     other.leave()
     assert not last.wait(0.2)
     a.release(grant)
-    assert last.result(10).held
+    assert last.result(6).held

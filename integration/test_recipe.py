@@ -80,7 +80,7 @@ def test_two_hold_and_a_third_waits_for_either(world: World) -> None:
             acquire(c, timeout=0.2)
         waiting = queue_up(c)
         (a, b)[first_to_go].release(grants[first_to_go])
-        third = waiting.result(10)
+        third = waiting.result(6)
         assert third.token > grants[1].token
         assert grants[1 - first_to_go].held
         for party, grant in ((c, third), ((b, a)[first_to_go], grants[1 - first_to_go])):

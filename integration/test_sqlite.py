@@ -195,5 +195,5 @@ def test_fault_27_signals_while_the_session_starts(lab: Lab, prefix: str) -> Non
     assert shot["worst_s"] <= LATE_S
     assert (shot["strays"], shot["doubled"], shot["left"]) == (0, 0, 0)
     assert lab.contenders() == []
-    assert servers.eventually(lambda: not servers.sessions(lab.server) - before, lab.failover_s)
+    assert servers.eventually(lambda: not servers.sessions(lab.server) - before, lab.failover_s + 20)
     script.tell("go on")

@@ -1,4 +1,4 @@
-"""Which tests may be run once more when they fail: those that measure, and none that looks for flaws."""
+"""Which tests may be run once more: those that measure, and those that failed for a late answer alone."""
 
 from __future__ import annotations
 
@@ -45,13 +45,24 @@ class TestTiming(Timing):
 TOO_LATE = """
 import os, pytest
 from integration import lateness
-from recipes import LockTimeout, SessionLost, StoreUnavailable
+from recipes import LockLost, LockTimeout, SessionLost, StoreUnavailable
 
-tried = []
-seen = iter([0.0])
+LATE = StoreUnavailable("etcd://h", "no answer in time")
+tried, leaves, seen = [], [], iter([0.0])
 lateness.put_off = lambda _="self": {{"1": next(seen, {late_s})}}
 
-def test_fails_at_first():
+@pytest.fixture
+def nothing_left():
+    yield
+    assert not leaves, "left behind"
+
+def raise_late_after_a_finding():
+    try:
+        assert not "two holders"
+    finally:
+        raise LATE
+
+def test_fails_at_first(nothing_left):
     tried.append(1)
     if len(tried) == 1:
         {fails}
@@ -86,11 +97,18 @@ def test_a_test_that_measures_is_run_once_more_and_the_end_tells(
 @pytest.mark.parametrize(
     ("fails", "late_s", "said"),
     [
-        ("raise StoreUnavailable('etcd://h', 'no answer')", 1.5, "1 passed, 1 rerun"),
+        ("raise LATE", 1.5, "1 passed, 1 rerun"),
         ("raise SessionLost('it was not renewed in time')", 1.5, "1 passed, 1 rerun"),
-        ("raise StoreUnavailable('etcd://h', 'no answer')", 0.5, "1 failed"),
-        ("raise LockTimeout('nobody let it in')", 1.5, "1 failed"),
+        ("raise ExceptionGroup('both', [LATE, LATE])", 1.5, "1 passed, 1 rerun"),
+        ("raise LATE", 0.5, "1 failed"),
+        ("raise LockTimeout('x', 1.0)", 1.5, "1 failed"),
+        ("raise StoreUnavailable('etcd://h', 'what it sent is no whole reply')", 1.5, "1 failed"),
+        ("raise LockLost('x', 1, 'its contender was removed from the store')", 1.5, "1 failed"),
+        ("raise ExceptionGroup('both', [LATE, AssertionError('two holders')])", 1.5, "1 failed"),
         ("assert not 'two holders'", 1.5, "1 failed"),
+        ("raise_late_after_a_finding()", 1.5, "1 failed"),
+        ("leaves.append(1)", 1.5, "1 passed, 1 error"),
+        ("leaves.append(1); raise LATE", 1.5, "1 failed, 1 error"),
     ],
 )
 def test_what_an_answer_came_too_late_for_is_run_once_more_if_the_machine_was_late(

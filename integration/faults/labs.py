@@ -117,12 +117,13 @@ class Lab:
         self._stack.close()
         left = servers.settle(self.server, self.prefix)
         servers.clean(self.server, self.prefix)
-        if error is not None:
-            if died:
-                error.add_note(f"the server had died: {self._last_words()}")
-            return
-        assert not died, f"the server has died: {self._last_words()}"
-        assert not left, f"left behind: {left.contenders}"
+        found: list[BaseException] = [] if error is None else [error]
+        if died:
+            found.append(AssertionError(f"the server has died: {self._last_words()}"))
+        if left:
+            found.append(AssertionError(f"left behind: {left.contenders}"))
+        if found != [error]:
+            raise_all("a scenario failed", found)
 
     def heal(self) -> None:
         """End what proxies do, so that clients can be closed."""
@@ -169,9 +170,7 @@ def at_once(
 
             _in_threads(run, [(number, *value) for number, value in enumerate(values)])
             alone = threading.BrokenBarrierError  # of those that another's failure left waiting
-            first = [error for error in failed if not isinstance(error, alone)] or failed
-            if first:
-                raise first[0] if len(first) == 1 else BaseExceptionGroup("several cases failed", first)
+            raise_all("several cases failed", [e for e in failed if not isinstance(e, alone)] or failed)
 
         test.__name__ = scenario.__name__
         test.__qualname__ = scenario.__qualname__
@@ -179,6 +178,12 @@ def at_once(
         return test
 
     return decorate
+
+
+def raise_all(what: str, errors: list[BaseException]) -> None:
+    """Raise these errors, if there are any: one as it is, several as a group."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else BaseExceptionGroup(what, errors)
 
 
 def _note(figure: Callable[[str], None], case: str, text: str) -> None:

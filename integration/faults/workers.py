@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from integration.harness.throwaway import tethered
+from tests.pace import put_off
 
 __all__ = ["Worker"]
 
@@ -71,6 +72,11 @@ class Worker:
             raise AssertionError(f"the worker said nothing within {within_s} s") from None
         assert line, "the worker ended"
         return line
+
+    @property
+    def put_off_s(self) -> float:
+        """For how many seconds its threads, taken together, were ready and did not run so far."""
+        return sum(put_off(self._process.pid).values())
 
     def tell(self, *command: Any) -> None:
         """Send a command."""

@@ -183,7 +183,7 @@ def theirs_beside(ground: Ground, kind: type[Other], side: str) -> str:
             assert grant.release()
             return "**does not wait**"
         waiting = start(theirs.acquire, PATIENCE_S)
-        assert still_waits(waiting) or not waiting.result(), "it may have given up"
+        assert still_waits(waiting) or not waiting.result(), "it got in beside ours"
         assert grant.verify()
         assert grant.release()
         while not waiting.result(PATIENCE_S):  # it gave up in the moment of the release

@@ -61,7 +61,7 @@ class Foreign:
         assert not waiting.wait(0.2)
         assert world.store.contenders("x")[0] == foreign
         world.store.remove(foreign)
-        assert waiting.result(10).held
+        assert waiting.result(6).held
 
     def test_what_nobodys_layout_knows_is_left_alone_and_reported_once(
         self, world: World, caplog: pytest.LogCaptureFixture
@@ -72,12 +72,12 @@ class Foreign:
             assert a.try_acquire("x") is None
             waiting = b.queue_up("x")
             world.store.remove(foreign)
-            assert b.release(waiting.result(10))
+            assert b.release(waiting.result(6))
             return
         grant = a.acquire("x", timeout=5)
         waiting = b.queue_up("x")
         a.release(grant)
-        assert b.release(waiting.result(10))
+        assert b.release(waiting.result(6))
         a.release(a.acquire("x", timeout=5))
         assert world.store.contenders("x") == [foreign]
         told = [record.getMessage() for record in caplog.records if "no contender" in record.getMessage()]

@@ -68,7 +68,7 @@ class Naming:
         last = grants.pop()
         waiting = b.queue_up(last.name)
         a.release(last)
-        assert waiting.result(10).name == last.name
+        assert waiting.result(6).name == last.name
         assert all(grant.held and a.verify(grant) for grant in grants)
 
     @pytest.mark.needs("has_queue")

@@ -245,7 +245,8 @@ def test_a_timeout_leaves_nothing_behind(backend: FaultyBackend, client: Client,
 
 @pytest.mark.parametrize("timeout", [0, 1.0, None])
 def test_free_is_granted_with_any_timeout(client: Client, timeout: Any) -> None:
-    client.open()
+    if timeout is not None:  # to begin a session may take all of that time on a busy machine
+        client.open()
     with client.lock("x").acquire(timeout=timeout) as grant:
         assert grant.held
 
