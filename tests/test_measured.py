@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,25 +48,47 @@ import os, pytest
 from integration import lateness
 from recipes import LockLost, LockTimeout, SessionLost, StoreUnavailable
 
-LATE = StoreUnavailable("etcd://h", "no answer in time")
-tried, leaves, seen = [], [], iter([0.0])
-lateness.put_off = lambda _="self": {{"1": next(seen, {late_s})}}
+late, leaves, tried = [0.0], [], set()
+lateness.put_off = lambda _="self": {"1": late[0]}
 
 @pytest.fixture
 def nothing_left():
+    leaves.clear()
     yield
     assert not leaves, "left behind"
+
+def unanswered():
+    return StoreUnavailable("etcd://h", "no answer in time")
 
 def raise_late_after_a_finding():
     try:
         assert not "two holders"
     finally:
-        raise LATE
+        raise unanswered()
 
-def test_fails_at_first(nothing_left):
-    tried.append(1)
-    if len(tried) == 1:
-        {fails}
+def at_first(late_s, fail):
+    if fail not in tried:
+        tried.add(fail)
+        late[0] += late_s
+        exec(fail)
+"""
+CASES = (
+    (1.5, "raise unanswered()", {"RERUN"}),
+    (1.5, "raise SessionLost('it was not renewed in time')", {"RERUN"}),
+    (1.5, "raise ExceptionGroup('both', [unanswered(), unanswered()])", {"RERUN"}),
+    (0.5, "raise unanswered()  # on a machine that is in time", {"FAILED"}),
+    (1.5, "raise LockTimeout('x', 1.0)", {"FAILED"}),
+    (1.5, "raise StoreUnavailable('etcd://h', 'what it sent is no whole reply')", {"FAILED"}),
+    (1.5, "raise LockLost('x', 1, 'its contender was removed from the store')", {"FAILED"}),
+    (1.5, "raise ExceptionGroup('both', [unanswered(), AssertionError('two holders')])", {"FAILED"}),
+    (1.5, "assert not 'two holders'", {"FAILED"}),
+    (1.5, "raise_late_after_a_finding()", {"FAILED"}),
+    (1.5, "leaves.append(1)", {"ERROR"}),
+    (1.5, "leaves.append(1); raise unanswered()", {"FAILED", "ERROR"}),
+)
+CASE = """
+def test_{number}(nothing_left):
+    at_first({late_s}, {fail!r})
 """
 
 
@@ -94,34 +117,19 @@ def test_a_test_that_measures_is_run_once_more_and_the_end_tells(
     assert "this is how it failed" in ran
 
 
-@pytest.mark.parametrize(
-    ("fails", "late_s", "said"),
-    [
-        ("raise LATE", 1.5, "1 passed, 1 rerun"),
-        ("raise SessionLost('it was not renewed in time')", 1.5, "1 passed, 1 rerun"),
-        ("raise ExceptionGroup('both', [LATE, LATE])", 1.5, "1 passed, 1 rerun"),
-        ("raise LATE", 0.5, "1 failed"),
-        ("raise LockTimeout('x', 1.0)", 1.5, "1 failed"),
-        ("raise StoreUnavailable('etcd://h', 'what it sent is no whole reply')", 1.5, "1 failed"),
-        ("raise LockLost('x', 1, 'its contender was removed from the store')", 1.5, "1 failed"),
-        ("raise ExceptionGroup('both', [LATE, AssertionError('two holders')])", 1.5, "1 failed"),
-        ("assert not 'two holders'", 1.5, "1 failed"),
-        ("raise_late_after_a_finding()", 1.5, "1 failed"),
-        ("leaves.append(1)", 1.5, "1 passed, 1 error"),
-        ("leaves.append(1); raise LATE", 1.5, "1 failed, 1 error"),
-    ],
-)
-def test_what_an_answer_came_too_late_for_is_run_once_more_if_the_machine_was_late(
-    tmp_path: Path, fails: str, late_s: float, said: str
-) -> None:
-    ran = run(tmp_path, TOO_LATE.format(fails=fails, late_s=late_s))
-    assert f" {said} in " in ran, ran
-    assert f"the test: {late_s:.2f} s" in ran, "how late it was is told"
+def test_what_an_answer_came_too_late_for_is_run_once_more_if_the_machine_was_late(tmp_path: Path) -> None:
+    tests = [CASE.format(number=n, late_s=late_s, fail=fail) for n, (late_s, fail, _) in enumerate(CASES)]
+    ran = run(tmp_path, "".join((TOO_LATE, *tests)))
+    for number, (late_s, fail, said) in enumerate(CASES):
+        of_it = re.compile(rf"^(RERUN|FAILED|ERROR) \S*test_it\.py::test_{number}$", re.MULTILINE)
+        told = set(of_it.findall(ran))
+        assert told == said, f"{fail}, {late_s} s late\n{ran}"
+    assert ran.count("the test: 1.50 s") >= len(CASES), "how late it was is told"
 
 
 def test_a_test_that_ends_its_process_fails_though_it_is_run_once_more(tmp_path: Path) -> None:
     crashes = "os.path.exists(f := __file__ + '.once') or open(f, 'w').close() or os._exit(3)"
-    ran = run(tmp_path, TOO_LATE.format(fails=crashes, late_s=1.5), "-n", "1")
+    ran = run(tmp_path, TOO_LATE + CASE.format(number=0, late_s=1.5, fail=crashes), "-n", "1")
     assert " 1 failed, 1 passed in " in ran, ran
 
 
