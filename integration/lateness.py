@@ -60,11 +60,19 @@ class Lateness:
 
 def _too_late(error: BaseException) -> bool:
     """Whether it says that an answer or a renewal came too late; of several, whether each does."""
+    if any(isinstance(one, AssertionError) for one in _under_way(error)):
+        return False  # it came out of a block that something found wrong was leaving
     if isinstance(error, BaseExceptionGroup):
         return all(map(_too_late, error.exceptions))
-    before = error.__context__  # what was under way as it was raised, whether or not it is the cause
-    found_wrong = isinstance(before, AssertionError)
-    return type(error) in TOO_LATE and bool(SAYS_SO.search(str(error))) and not found_wrong
+    return type(error) in TOO_LATE and bool(SAYS_SO.search(str(error)))
+
+
+def _under_way(error: BaseException) -> Iterator[BaseException]:
+    """Yield what was under way as an error was raised, and as that was, whether or not it is the cause."""
+    before = error.__context__
+    while before is not None:
+        yield before
+        before = before.__context__
 
 
 def _seen() -> Seen:

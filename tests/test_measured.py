@@ -66,6 +66,15 @@ def raise_late_after_a_finding():
     finally:
         raise unanswered()
 
+def raise_late_for_a_cause_after_a_finding():
+    try:
+        assert not "two holders"
+    finally:
+        try:
+            raise TimeoutError("no answer in time")
+        except TimeoutError as cause:
+            raise unanswered() from cause
+
 def at_first(late_s, fail):
     if fail not in tried:
         tried.add(fail)
@@ -83,6 +92,7 @@ CASES = (
     (1.5, "raise ExceptionGroup('both', [unanswered(), AssertionError('two holders')])", {"FAILED"}),
     (1.5, "assert not 'two holders'", {"FAILED"}),
     (1.5, "raise_late_after_a_finding()", {"FAILED"}),
+    (1.5, "raise_late_for_a_cause_after_a_finding()", {"FAILED"}),
     (1.5, "leaves.append(1)", {"ERROR"}),
     (1.5, "leaves.append(1); raise unanswered()", {"FAILED", "ERROR"}),
 )
