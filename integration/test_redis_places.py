@@ -137,7 +137,7 @@ def test_a_client_goes_on_with_the_master_that_sentinels_promote(
 
 
 def refused_for(call: Callable[[], object], why: str) -> None:
-    """See that there is no answer, and that it is said why not, if that itself did not come too late."""
+    """See that it is refused and says why; an answer that itself came too late says something else."""
     for _ in range(5):
         with pytest.raises(recipes.StoreUnavailable) as caught:
             call()

@@ -18,7 +18,7 @@ from recipes._run.clock import boot_time
 
 @at_once()
 def test_fault_05_cut_shorter_than_the_session(lab: Lab) -> None:
-    session_s = 12.0  # so that the periodic re-read, 8.4 s and more, is not what wakes the waiter
+    session_s = 12.0  # so that the periodic re-read, 7 s and more, is not what wakes the waiter
     options = {"session_timeout": session_s, "request_timeout": 5.0}  # a reconnect may back off for a second
     holder, waiter = (lab.actor(proxied=True, **options) for _ in range(2))
     held = holder.acquire(lab.name)

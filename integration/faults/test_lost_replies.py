@@ -168,7 +168,7 @@ def test_fault_14_reply_to_the_end_of_a_session_lost(lab: Lab, silent: bool) -> 
     with taking(5):
         client.call(client.client.close)
     assert trap.sprung.is_set()
-    assert lab.contenders_become(0)
+    assert lab.contenders() == []
     lab.together.wait()
     assert servers.eventually(lambda: not servers.sessions(lab.server) - before, 5)
     lab.together.wait()

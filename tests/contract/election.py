@@ -16,7 +16,7 @@ from tests.contract.apis import Running
 from tests.contract.interrupts import STRIKES, by_caller, each_step
 from tests.contract.stores import ELECTIONS
 from tests.contract.tap import RECEIVE, Act
-from tests.contract.world import LONG, SHORT, Party, World, at_once, until
+from tests.contract.world import LONG, SHORT, Party, World, until, without_waiting
 from tests.pace import Pace
 
 NAME = "scheduler"
@@ -259,7 +259,7 @@ class Elections:
         assert len(candidates(world)) == 2
         a.release(leadership)
         a.release(waiting.result())
-        assert at_once(b, lambda: campaign(b, "at once", timeout=0)).value == "at once"
+        assert without_waiting(b, lambda: campaign(b, "at once", timeout=0)).value == "at once"
         assert candidates(world) != []
 
     def test_a_leader_that_hangs_is_followed(self, world: World) -> None:

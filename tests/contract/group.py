@@ -22,7 +22,7 @@ from tests.contract.apis import Running
 from tests.contract.interrupts import by_caller
 from tests.contract.stores import GROUPS
 from tests.contract.tap import RECEIVE, Act
-from tests.contract.world import LONG, SHORT, Party, World, at_once, until
+from tests.contract.world import LONG, SHORT, Party, World, until, without_waiting
 
 NAME = "workers"
 SOON_S = 10.0
@@ -100,7 +100,7 @@ class Groups:
         joined = [join(a) for _ in range(20)]
         assert len({one.member_id for one in joined}) == 20
         assert members(a) == tuple(Member(one.member_id) for one in joined)
-        assert at_once(a, lambda: join(a, timeout=0)).held
+        assert without_waiting(a, lambda: join(a, timeout=0)).held
 
     def test_a_with_statement_leaves(self, world: World) -> None:
         a = world.client()
@@ -206,7 +206,7 @@ class Groups:
             join(c, id="x", timeout=2)
         a.release(held)
         assert waiting.result().held
-        assert at_once(c, lambda: join(c, id="y", timeout=0)).held
+        assert without_waiting(c, lambda: join(c, id="y", timeout=0)).held
 
     @pytest.mark.parametrize("timeout", [0, 2.0])
     def test_an_id_that_another_has_is_refused_when_the_time_is_over(
@@ -229,7 +229,7 @@ class Groups:
         assert b.wait_clean()
         assert len(standing(world)) == 2
         a.release(held)
-        assert at_once(b, lambda: join(b, id="x", timeout=timeout)).held
+        assert without_waiting(b, lambda: join(b, id="x", timeout=timeout)).held
 
     def test_a_store_that_does_not_answer_is_no_other_member(self, world: World) -> None:
         a = world.client(frail=True, **SHORT)

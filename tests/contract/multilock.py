@@ -20,7 +20,7 @@ from recipes import (
     zookeeper,
 )
 from recipes.fencing import MemoryGate
-from tests.contract.world import LONG, SHORT, Party, World, at_once, until
+from tests.contract.world import LONG, SHORT, Party, World, until, without_waiting
 from tests.pace import Pace
 
 
@@ -143,7 +143,7 @@ class MultiLocks:
         assert grant.held
         assert len(world.store.everything()) == 3
         assert b.api.do(multilock(b, "c", "d").try_acquire) is None
-        assert at_once(a, lambda: acquire(a, multilock(a, "e"), timeout=0)).held
+        assert without_waiting(a, lambda: acquire(a, multilock(a, "e"), timeout=0)).held
         assert a.release(grant)
 
     def test_of_tries_that_overlap_at_most_one_has_all(self, world: World) -> None:

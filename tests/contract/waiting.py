@@ -10,7 +10,7 @@ import pytest
 from recipes import LockTimeout, QueueFull, SessionLost, StoreTimeout, StoreUnavailable
 from tests.contract.interrupts import LOSSES, STRIKES, by_caller, by_caller_or_waiting, each_step
 from tests.contract.tap import Act
-from tests.contract.world import SHORT, World, at_once, until
+from tests.contract.world import SHORT, World, until, without_waiting
 
 
 class Waiting:
@@ -41,7 +41,7 @@ class Waiting:
         a, b, fresh = world.client(), world.client(), world.client(is_open=False)
         grant = a.acquire("x")
         with pytest.raises(LockTimeout) as busy:
-            at_once(b, lambda: b.acquire("x", timeout=0))
+            without_waiting(b, lambda: b.acquire("x", timeout=0))
         assert not isinstance(busy.value, StoreUnavailable)
         for timeout in (0.5, 8.0):  # where the machine is busy, a first answer may take long
             with pytest.raises(LockTimeout) as busy:

@@ -26,7 +26,7 @@ LONG = {"session_timeout": 15}
 """Of a session that is to last, whatever a test does to the way to its store."""
 
 
-def at_once(party: Party, call: Callable[[], T]) -> T:
+def without_waiting(party: Party, call: Callable[[], T]) -> T:
     """Return what a call returns that has no time to wait; one whose answer comes too late is made again."""
     for _ in range(10):
         with suppress(StoreTimeout):
