@@ -131,7 +131,7 @@ def test_what_an_answer_came_too_late_for_is_run_once_more_if_the_machine_was_la
     tests = [CASE.format(number=n, late_s=late_s, fail=fail) for n, (late_s, fail, _) in enumerate(CASES)]
     ran = run(tmp_path, "".join((TOO_LATE, *tests)))
     for number, (late_s, fail, said) in enumerate(CASES):
-        of_it = re.compile(rf"^(RERUN|FAILED|ERROR) \S*test_it\.py::test_{number}$", re.MULTILINE)
+        of_it = re.compile(rf"^(RERUN|FAILED|ERROR) \S*test_it\.py::test_{number}(?: - |$)", re.MULTILINE)
         told = set(of_it.findall(ran))
         assert told == said, f"{fail}, {late_s} s late\n{ran}"
     assert ran.count("the test: 1.50 s") >= len(CASES), "how late it was is told"
