@@ -21,15 +21,25 @@ MAY = (
     "integration/**/test_docs*.py",
     "integration/**/test_*_examples.py",
 )
-TEST = """
+TESTS = """
 import pytest
 
-tried = []
+tried = {1: [], 2: [], 3: []}
 
-{mark}
-def test_fails_at_first():
-    tried.append(1)
-    assert len(tried) > {fails}, "this is how it failed"
+def fails_so_often(times, of):
+    of.append(1)
+    assert len(of) > times, f"this is how {times} failed"
+
+@pytest.mark.measured
+def test_1():
+    fails_so_often(1, tried[1])
+
+@pytest.mark.measured
+def test_2():
+    fails_so_often(2, tried[2])
+
+def test_3():
+    fails_so_often(1, tried[3])
 """
 TIMES = """
 from tests.contract.timing import Timing
@@ -108,32 +118,23 @@ def test_only_tests_that_measure_are_marked() -> None:
     assert marked <= allowed, f"{marked - allowed} may hide what it has found"
 
 
-@pytest.mark.parametrize(
-    ("mark", "fails", "said"),
-    [
-        ("@pytest.mark.measured", 1, "1 passed, 1 rerun"),
-        ("@pytest.mark.measured", 2, "1 failed, 1 rerun"),
-        ("", 1, "1 failed"),
-    ],
-)
 @pytest.mark.parametrize("beside", [(), ("-n", "1")], ids=["alone", "beside"])
 def test_a_test_that_measures_is_run_once_more_and_the_end_tells(
-    tmp_path: Path, mark: str, fails: int, said: str, beside: tuple[str, ...]
+    tmp_path: Path, beside: tuple[str, ...]
 ) -> None:
-    ran = run(tmp_path, TEST.format(mark=mark, fails=fails), *beside)
-    assert f" {said} in " in ran, ran
-    again = "rerun test summary info" in ran
-    assert again is (mark != "")
-    assert "this is how it failed" in ran
+    ran = run(tmp_path, TESTS, *beside)
+    assert " 2 failed, 1 passed, 2 rerun in " in ran, ran
+    assert "rerun test summary info" in ran
+    assert [told(ran, number) for number in (1, 2, 3)] == [{"RERUN"}, {"RERUN", "FAILED"}, {"FAILED"}]
+    assert "this is how 1 failed" in ran
+    assert "this is how 2 failed" in ran
 
 
 def test_what_an_answer_came_too_late_for_is_run_once_more_if_the_machine_was_late(tmp_path: Path) -> None:
     tests = [CASE.format(number=n, late_s=late_s, fail=fail) for n, (late_s, fail, _) in enumerate(CASES)]
     ran = run(tmp_path, "".join((TOO_LATE, *tests)))
     for number, (late_s, fail, said) in enumerate(CASES):
-        of_it = re.compile(rf"^(RERUN|FAILED|ERROR) \S*test_it\.py::test_{number}(?: - |$)", re.MULTILINE)
-        told = set(of_it.findall(ran))
-        assert told == said, f"{fail}, {late_s} s late\n{ran}"
+        assert told(ran, number) == said, f"{fail}, {late_s} s late\n{ran}"
     assert ran.count("the test: 1.50 s") >= len(CASES), "how late it was is told"
 
 
@@ -147,6 +148,12 @@ def test_how_long_a_call_may_take_is_measured_on_every_server(tmp_path: Path) ->
     ran = run(tmp_path, TIMES, "-k", "fails_at_first")
     assert " 1 passed, " in ran, ran
     assert " 1 rerun in " in ran, ran
+
+
+def told(ran: str, number: int) -> set[str]:
+    """Return what the summary says of this test; in CI the reason stands behind its name."""
+    of_it = re.compile(rf"^(RERUN|FAILED|ERROR) \S*test_it\.py::test_{number}(?: - |$)", re.MULTILINE)
+    return set(of_it.findall(ran))
 
 
 def run(folder: Path, text: str, *options: str) -> str:
