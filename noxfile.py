@@ -19,6 +19,9 @@ from pathlib import Path
 import nox
 from nox.command import CommandFailed
 
+# Thousands of processes import what stands here: with this set each of them would compile it anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
@@ -165,11 +168,14 @@ def faults(session: nox.Session) -> None:
     session.run("python", "-m", "integration.fleet.building")
     few = ("-n", "3", *SERVED[2:])  # many of the long ones start clusters, or crowds
     beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *few)
-    others = ("integration", *(f"--ignore={path}" for path in FAULTS), "-m", "long", *SERVED)
+    loading = (*(path for path in ALONE if path not in LOADED), "integration/partitions")
+    others = ("integration", *(f"--ignore={path}" for path in (*FAULTS, *loading)), "-m", "long", *SERVED)
+    alone = (*loading, "-m", "long", *PAIRED)
     unserved = ("tests", "-m", "long", *BESIDE)
     proof = ("tests", "-k", "test_fault_")
+    runs = (beside, LOADED, others, alone, unserved, proof)
     failed = 0
-    for run in (tuple(session.posargs),) if session.posargs else (beside, LOADED, others, unserved, proof):
+    for run in (tuple(session.posargs),) if session.posargs else runs:
         try:  # hours of it: one that fails keeps nobody from what the others say
             session.run("pytest", *run)
         except CommandFailed:
