@@ -15,9 +15,9 @@ from pathlib import Path
 
 from integration.harness.process import alive
 from recipes import LockLost, OutcomeUnknown, SessionLost, StoreTimeout, StoreUnavailable
-from tests.pace import put_off
+from tests.pace import grown_s, put_off
 
-__all__ = ["LATE_S", "Lateness"]
+__all__ = ["LATE_S", "Lateness", "PutOff"]
 
 LATE_S = 1.0
 """For about as long clients in tests wait for an answer, if not longer."""
@@ -42,11 +42,7 @@ class Lateness:
 
     def told(self) -> dict[str, float]:
         """Return for how many seconds each process, its threads taken together, was ready and did not run."""
-        late = {}
-        for who, threads in _seen().items():
-            before = self._before.get(who, {})
-            late[who] = sum(max(0.0, now_s - before.get(thread, 0.0)) for thread, now_s in threads.items())
-        return late
+        return {who: grown_s(self._before.get(who, {}), threads) for who, threads in _seen().items()}
 
     def failed(self, error: BaseException) -> None:
         """Note how the test, or what comes before or after it, failed just now."""
@@ -56,6 +52,24 @@ class Lateness:
     def explains(self) -> bool:
         """Whether all that failed may have failed for no more than that the machine was late."""
         return all(self._failed) and self._failed != []
+
+
+class PutOff:
+    """Measures, from its making on, for how long processes and all that these started did not run."""
+
+    def __init__(self, *processes: int) -> None:
+        self._processes = processes
+        self._before = self._now()
+
+    @property
+    def seconds(self) -> float:
+        """For how many seconds their threads, taken together, were ready and did not run."""
+        return grown_s(self._before, self._now())
+
+    def _now(self) -> dict[str, float]:
+        return {
+            thread: late_s for process in self._processes for thread, late_s in _of_family(process).items()
+        }
 
 
 def _too_late(error: BaseException) -> bool:
@@ -79,12 +93,13 @@ def _seen() -> Seen:
     """Return how late each thread was so far, by the process that it is of."""
     seen = {"the test": put_off(), "the machine": dict(_taken())}
     for server in alive():
-        seen[f"{server.label} at {server.port}"] = {
-            f"{process}/{thread}": late_s
-            for process in _family(server.pid)
-            for thread, late_s in put_off(process).items()
-        }
+        seen[f"{server.label} at {server.port}"] = _of_family(server.pid)
     return seen
+
+
+def _of_family(process: int) -> dict[str, float]:
+    """Return how late each thread was so far of a process and of all that it started."""
+    return {f"{one}/{thread}": late_s for one in _family(process) for thread, late_s in put_off(one).items()}
 
 
 def _family(process: int) -> Iterator[int]:

@@ -19,7 +19,7 @@ from typing import Self
 
 from recipes._run.clock import boot_time
 
-__all__ = ["NAPPER", "Pace", "put_off", "taking"]
+__all__ = ["NAPPER", "Pace", "grown_s", "put_off", "taking"]
 
 NAP_S = 0.005
 NAPPER = "tests-pace"
@@ -36,6 +36,11 @@ def put_off(process: int | str = "self") -> dict[str, float]:
         with suppress(OSError):
             seen[thread.name] = int((thread / "schedstat").read_bytes().split()[1]) / 1e9
     return seen
+
+
+def grown_s(before: dict[str, float], after: dict[str, float]) -> float:
+    """Return by how much `put_off` grew, all threads together; one that has ended takes nothing away."""
+    return sum(max(0.0, late_s - before.get(thread, 0.0)) for thread, late_s in after.items())
 
 
 class _Napper:
@@ -110,15 +115,20 @@ class Pace:
     def _others_put_off_s(self) -> float:
         now = put_off()
         now.pop(self._mine.thread_id, None)
-        return sum(max(0.0, one - self._put_off.get(name, 0.0)) for name, one in now.items())
+        return grown_s(self._put_off, now)
 
 
 @contextmanager
-def taking(at_most_s: float, at_least_s: float = 0.0) -> Iterator[None]:
-    """See that the block takes no longer, but for what the machine adds, nor shorter."""
+def taking(at_most_s: float, at_least_s: float = 0.0, *, served_by: int | None = None) -> Iterator[None]:
+    """See that the block takes no longer, but for what the machine adds, nor shorter.
+
+    ``served_by`` is the process of the server that answers it: what the machine adds there counts too.
+    """
+    before = {} if served_by is None else put_off(served_by)
     with Pace() as pace:
         yield
         took_s, late_s = pace.seconds, pace.late_s()
+    late_s += 0.0 if served_by is None else grown_s(before, put_off(served_by))
     assert took_s >= at_least_s, f"took {took_s:.3f} s, and should have taken {at_least_s} s at least"
     bound = f"{at_most_s} s at most, and the machine was {late_s:.3f} s late"
     assert took_s <= at_most_s + late_s, f"took {took_s:.3f} s, and should have taken {bound}"

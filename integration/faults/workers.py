@@ -74,9 +74,14 @@ class Worker:
         return line
 
     @property
+    def pid(self) -> int:
+        """Return the id of its process."""
+        return self._process.pid
+
+    @property
     def put_off_s(self) -> float:
         """For how many seconds its threads, taken together, were ready and did not run so far."""
-        return sum(put_off(self._process.pid).values())
+        return sum(put_off(self.pid).values())
 
     def tell(self, *command: Any) -> None:
         """Send a command."""
