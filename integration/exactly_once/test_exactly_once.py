@@ -37,6 +37,7 @@ def test_some_additions(store: servers.Server, api: str, figure: Callable[[str],
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("api", APIS)
 def test_a_thousand_additions(store: servers.Server, api: str, figure: Callable[[str], None]) -> None:
     plan = Plan(seed="thousand")
@@ -54,6 +55,7 @@ def judge(result: Result, plan: Plan, figure: Callable[[str], None]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_the_same_run_doubles_on_kazoo(zookeeper: servers.Server, figure: Callable[[str], None]) -> None:
     result = run(zookeeper.start(), "kazoo", Plan(seed="kazoo"))
     figure(f"{result}")

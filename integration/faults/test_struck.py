@@ -15,7 +15,7 @@ import pytest
 import recipes
 from integration import servers
 from tests.run.interrupted import CALLS, Pair, every, interrupted_at
-from tests.run.striking import Strike
+from tests.run.striking import EVERYWHERE, Strike
 
 # A generator that is dropped hears a signal too, and nobody hears of that.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -40,7 +40,7 @@ def client(url: str, server: servers.Server) -> Iterator[recipes.Client]:
         yield one
 
 
-@pytest.fixture(params=[pytest.param(STRIDE, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)])
+@pytest.fixture(params=[pytest.param(STRIDE, id="some"), pytest.param(1, id="all", marks=EVERYWHERE)])
 def places(request: pytest.FixtureRequest) -> Iterator[int]:
     """Return the places at which to strike, one after the other."""
     return itertools.count(1, request.param)

@@ -37,6 +37,7 @@ def test_no_write_of_a_paused_holder_lands(store: servers.Server, figure: Callab
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_of_a_thousand_paused_holders_no_write_lands(
     store: servers.Server, figure: Callable[[str], None]
 ) -> None:
@@ -47,6 +48,7 @@ def test_of_a_thousand_paused_holders_no_write_lands(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_without_the_guard_it_is_seen_to_land(etcd35: servers.Etcd) -> None:
     assert paused(etcd35.start(), ALL, "plain", how="plain").wrong
 

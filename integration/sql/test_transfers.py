@@ -49,6 +49,7 @@ def test_without_either_the_same_loses_money(database: Database, figure: Callabl
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("way", ["driver", "sqlalchemy", "session", "django"])
 def test_two_thousand_transfers_under_a_lock(
@@ -58,6 +59,7 @@ def test_two_thousand_transfers_under_a_lock(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_two_thousand_transfers_under_a_guard(database: Database, figure: Callable[[str], None]) -> None:
     """Where one is stopped for longer than its session lasts, between reading and writing."""
     judge(run(database, Plan(protection="guard", halts=5, seed="thousands")), figure)

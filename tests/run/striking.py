@@ -16,11 +16,15 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Self
 
+import pytest
+
 import recipes
 
-__all__ = ["Handled", "Strike", "StrikeAnywhere", "StrikeAtTheEnd", "StrikeWithin"]
+__all__ = ["EVERYWHERE", "Handled", "Strike", "StrikeAnywhere", "StrikeAtTheEnd", "StrikeWithin"]
 
 PACKAGE = str(Path(recipes.__file__).parent)
+EVERYWHERE = (pytest.mark.long, pytest.mark.timeout(3600))
+"""The marks of a test that strikes at every place: there are many."""
 
 
 class Struck:

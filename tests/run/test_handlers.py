@@ -13,6 +13,7 @@ import recipes
 from integration.servers import eventually
 from recipes._section import section
 from tests.run.handlers import CALLS, Party, Storm
+from tests.run.striking import EVERYWHERE
 
 STRIDE = 4
 SOON_S = 10
@@ -36,7 +37,7 @@ def party(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Party]:
 
 
 @pytest.mark.parametrize("outer", CALLS, ids=lambda call: call.__name__)
-@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=EVERYWHERE)])
 def test_a_handler_may_make_any_call_amid_any_other(
     party: Party, stride: int, outer: Callable[[Party], None]
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import recipes
 from tests.run.interrupted import CALLS, Pair, every, interrupted_at
-from tests.run.striking import StrikeAnywhere
+from tests.run.striking import EVERYWHERE, StrikeAnywhere
 
 STRIDE = 7
 
@@ -37,7 +37,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     found.close()
 
 
-@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=EVERYWHERE)])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_a_call_interrupted_anywhere_leaves_nothing(
     pair: Pair, call: Callable[[Pair], None], stride: int
