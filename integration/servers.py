@@ -37,7 +37,7 @@ from integration.harness.memcached import Memcached
 from integration.harness.pgbouncer import PgBouncer
 from integration.harness.postgres import Postgres, PostgresPair
 from integration.harness.process import Server, ServerUnavailable, eventually
-from integration.harness.redis import Redis, RedisCluster, RedisReplicas, RedisSentinels
+from integration.harness.redis import DOWN_MS, Redis, RedisCluster, RedisReplicas, RedisSentinels
 from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
 
 __all__ = [
@@ -146,14 +146,14 @@ def redis_replicas(*, install: bool = True, keeps: bool = False) -> RedisReplica
     return RedisReplicas("redis-replicas", find_redis(install=install), keeps=keeps)
 
 
-def redis_sentinels(*, install: bool = True, keeps: bool = False) -> RedisSentinels:
+def redis_sentinels(*, install: bool = True, keeps: bool = False, down_ms: int = DOWN_MS) -> RedisSentinels:
     """Return a master with two replicas and three sentinels, not yet started."""
-    return RedisSentinels("redis-sentinels", find_redis(install=install), keeps=keeps)
+    return RedisSentinels("redis-sentinels", find_redis(install=install), keeps=keeps, down_ms=down_ms)
 
 
-def redis_cluster(*, install: bool = True, keeps: bool = False) -> RedisCluster:
+def redis_cluster(*, install: bool = True, keeps: bool = False, down_ms: int = DOWN_MS) -> RedisCluster:
     """Return a cluster of three masters and a replica of each, not yet started."""
-    return RedisCluster("redis-cluster", find_redis(install=install), keeps=keeps)
+    return RedisCluster("redis-cluster", find_redis(install=install), keeps=keeps, down_ms=down_ms)
 
 
 @dataclass(frozen=True)

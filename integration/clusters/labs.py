@@ -20,6 +20,8 @@ __all__ = ["MADE", "SESSION_S", "ClusterLab", "cluster_of", "on_clusters"]
 T = TypeVar("T")
 ELECTION_MS = 500
 TICK_MS = 500
+CUT_OFF_TICKS = 40
+"""For so long a ZooKeeper that is cut off believes in itself: longer than its clients' sessions last."""
 SESSION_S = 6.0
 """Long enough for a member to be given up and a leader to be elected, on a slow machine too."""
 
@@ -37,7 +39,7 @@ def cluster_of(kind: str, *, hub: bool = False) -> Any:
         return servers.EtcdCluster(kind, binary, election_ms=ELECTION_MS, hub=on, grpc=kind == "etcd-grpc")
     cluster = servers.ZooKeeperCluster(kind, servers.zookeeper_38().java, tick_ms=TICK_MS, hub=on)
     for member in cluster.members:
-        member.sync_limit = 20  # ten seconds, so that a member that is cut off believes in itself for long
+        member.sync_limit = CUT_OFF_TICKS if hub else 20  # without a hub none is cut off
     return cluster
 
 

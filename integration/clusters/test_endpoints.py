@@ -11,15 +11,23 @@ from integration.harness.process import eventually
 from recipes._run.clock import boot_time
 
 REQUEST_S = 5.0
+RESTARTS_SESSION_S = 12.0
+"""Of a session that is to last while one member after the other is away: longer than an election takes."""
 SOON_S = 2.0
 TOLD_S = 1.0
+
+
+def patience(lab: ClusterLab) -> dict[str, float]:
+    """Return the timeouts of a client whose way falls silent."""
+    longer = 2 if lab.server.scheme == "zookeeper" else 1  # it leaves a silent way after a third of a session
+    return {"session_timeout": longer * SESSION_S, "request_timeout": longer * REQUEST_S}
 
 
 @on_clusters(how=("cut", "blackhole"))
 def test_the_member_in_use_goes_away(lab: ClusterLab, how: str) -> None:
     follower = lab.server.others(lab.server.leader())[0]
-    longer = 2 if lab.server.scheme == "zookeeper" else 1  # it leaves a silent way after a third of a session
-    options = {"session_timeout": longer * SESSION_S, "request_timeout": longer * REQUEST_S}
+    options = patience(lab)
+    request_s = options["request_timeout"]
     holder, waiter, joiner = (lab.attached(follower, **options) for _ in range(3))
     held = holder.actor.acquire(lab.name)
     waiting = waiter.actor.start_acquire(lab.name)
@@ -29,16 +37,16 @@ def test_the_member_in_use_goes_away(lab: ClusterLab, how: str) -> None:
         getattr(one.at, how)()
     gone_at = boot_time()
 
-    with taking(longer * REQUEST_S / 2):  # of the first call that finds out; those after it know
+    with taking(request_s / 2):  # of the first call that finds out; those after it know
         assert joiner.actor.acquire("another").release()
-    lab.figure(f"the first call took {boot_time() - gone_at:.2f} s (of {longer * REQUEST_S:g} s at most)")
+    lab.figure(f"the first call took {boot_time() - gone_at:.2f} s (of {request_s:g} s at most)")
     with taking(SOON_S):
         assert joiner.actor.acquire("another").release()
     assert lab.renewed_since(held, gone_at)
     assert held.held
     assert not waiting.done()
     assert holder.requests_elsewhere()
-    assert eventually(waiter.requests_elsewhere, longer * REQUEST_S)  # it renews at moments of its own
+    assert eventually(waiter.requests_elsewhere, request_s)  # it renews at moments of its own
     released_at = boot_time()
     assert held.release()
     granted = waiting.result(20)
@@ -71,14 +79,15 @@ def test_members_go_away_one_after_the_other_and_come_back(lab: ClusterLab) -> N
 def test_a_member_takes_no_connections(lab: ClusterLab) -> None:
     cluster = lab.server
     follower = cluster.others(cluster.leader())[0]
-    holder = lab.client(follower, *cluster.others(follower))
+    options = patience(lab)
+    holder = lab.client(follower, *cluster.others(follower), **options)
     held = holder.acquire(lab.name)
     gone_at = lab.once(
         lambda: cluster.hub.cut(HERE, cluster.members.index(follower) + 1)
     )  # what is sent is dropped
     for _ in range(3):  # ZooKeeper's clients begin with any
-        with taking(REQUEST_S):
-            late = lab.client(follower, *cluster.others(follower))
+        with taking(options["request_timeout"]):
+            late = lab.client(follower, *cluster.others(follower), **options)
             assert late.acquire("another").release()
     lab.figure(f"three clients opened in {boot_time() - gone_at:.2f} s")
     assert lab.renewed_since(held, gone_at)
@@ -90,7 +99,7 @@ def test_a_member_takes_no_connections(lab: ClusterLab) -> None:
 @pytest.mark.long
 @on_clusters()
 def test_fault_10_every_member_is_restarted_in_turn(lab: ClusterLab) -> None:
-    holder, waiter = lab.client(), lab.client()
+    holder, waiter = (lab.client(session_timeout=RESTARTS_SESSION_S) for _ in range(2))
     held = holder.acquire(lab.name)
     waiting = waiter.start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=1)

@@ -25,7 +25,7 @@ from integration.proxy import Proxy
 from recipes._run.clock import boot_time
 from tests.pace import Pace
 
-__all__ = ["LASTING_S", "REQUEST_S", "SESSION_S", "Lab", "at_once"]
+__all__ = ["LASTING_S", "REQUEST_S", "SESSION_S", "Lab", "at_once", "open_patiently"]
 
 SESSION_S = 3.0  # on a busy machine a renewal may come a second late
 LASTING_S = 10.0  # of a client that outlives what is done to another; a lab that ends waits longer than this
@@ -82,7 +82,7 @@ class Lab:
         one = actor(options.pop("api", self.api), url, **options)
         self._stack.callback(one.close)
         if is_open:
-            _open(one)
+            open_patiently(one)
         return one
 
     def worker(
@@ -135,7 +135,7 @@ class Lab:
         return next((line for line in said if line.startswith(("panic:", "fatal error:"))), "without a word")
 
 
-def _open(one: Actor) -> None:
+def open_patiently(one: Actor) -> None:
     """Open a client, however long a busy machine takes to answer it: what is tested comes after that."""
     until = boot_time() + LONGEST_OPEN_S
     while True:

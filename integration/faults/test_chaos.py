@@ -16,7 +16,7 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.actors import Actor
-from integration.faults.labs import Lab
+from integration.faults.labs import Lab, open_patiently
 from integration.faults.looking import hold_fault, remove
 from integration.harness.etcd import Etcd
 from integration.proxy import Proxy
@@ -116,7 +116,7 @@ def client(lab: Lab, proxy: Proxy, number: int) -> Actor:
     options = {"session_timeout": SESSION_S, "request_timeout": 1.0}
     one = actor(APIS[number % 2], proxy.url(lab.prefix), **options)
     lab._stack.callback(one.close)
-    one.open()
+    open_patiently(one)
     return one
 
 

@@ -18,13 +18,13 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.actors import Actor, actor
-from integration.faults.labs import Lab, at_once
+from integration.faults.labs import Lab, at_once, open_patiently
 from integration.faults.looking import creates, hold_fault
 from integration.harness.process import url_of
 from integration.harness.wire import Match, Request
 from integration.proxy import Proxy
 
-SOON_S = 10.0
+SOON_S = 20.0
 LATE_S = 75.0  # longer than the minute for which tombstones once stood
 LANDS_S = 1.0  # what arrives at a server has its effect sooner
 ENDS = ("granted", "left")
@@ -35,7 +35,7 @@ SEVERAL = pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True)
 class TwoWays(Lab):
     """A lab with two ways to the server."""
 
-    session_s = 6.0  # ZooKeeper leaves a silent way within a third of that
+    session_s = 12.0  # ZooKeeper leaves a silent way within a third of that
 
     @cached_property
     def second(self) -> Proxy:
@@ -46,10 +46,10 @@ class TwoWays(Lab):
         """Return a client that goes by the first way, which works, and knows the second."""
         ways = [self.proxy.address, self.second.address]
         scheme = self.server.url("").partition(":")[0]
-        options: dict[str, Any] = {"session_timeout": self.session_s, "request_timeout": 3.0}
+        options: dict[str, Any] = {"session_timeout": self.session_s, "request_timeout": self.session_s / 2}
         one = actor(self.api, url_of(scheme, ways, self.prefix), **options)
         self._stack.callback(one.close)
-        one.open()
+        open_patiently(one)
         return one
 
     def heal(self) -> None:

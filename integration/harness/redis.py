@@ -15,7 +15,7 @@ from integration.harness.cluster import Cluster
 from integration.harness.process import Server, eventually, url_of
 from integration.harness.throwaway import free_ports
 
-__all__ = ["Redis", "RedisCluster", "RedisReplicas", "RedisSentinels", "Sentinel"]
+__all__ = ["DOWN_MS", "Redis", "RedisCluster", "RedisReplicas", "RedisSentinels", "Sentinel"]
 
 MASTER = "mymaster"
 SLOTS = 16384
@@ -133,10 +133,13 @@ class Redis(Server):
 class Sentinel(Redis):
     """One sentinel, which watches a master with others."""
 
-    def __init__(self, label: str, binary: Path, master: Redis, quorum: int) -> None:
+    def __init__(
+        self, label: str, binary: Path, master: Redis, quorum: int, *, down_ms: int = DOWN_MS
+    ) -> None:
         super().__init__(label, binary)
         self._watched = (master.host, str(master.port))
         self._quorum = quorum
+        self._down_ms = down_ms
 
     def command(self) -> Sequence[str]:
         return [*super().command(), "--sentinel"]
@@ -144,7 +147,8 @@ class Sentinel(Redis):
     def prepare(self) -> None:
         file = self.home / "redis.conf"
         if not file.exists():
-            of = {"down-after-milliseconds": DOWN_MS, "failover-timeout": 3 * DOWN_MS, "parallel-syncs": 2}
+            down_ms = self._down_ms
+            of = {"down-after-milliseconds": down_ms, "failover-timeout": 3 * down_ms, "parallel-syncs": 2}
             lines = [f"bind {self.host}", f"port {self.port}"]
             lines.append(f"sentinel monitor {MASTER} {' '.join(self._watched)} {self._quorum}")
             lines += [f"sentinel {name} {MASTER} {value}" for name, value in of.items()]
@@ -221,10 +225,14 @@ class RedisSentinels(RedisReplicas):
 
     scheme = "redis+sentinel"
 
-    def __init__(self, label: str, binary: Path, *, replicas: int = 2, keeps: bool = False) -> None:
+    def __init__(
+        self, label: str, binary: Path, *, replicas: int = 2, keeps: bool = False, down_ms: int = DOWN_MS
+    ) -> None:
         super().__init__(label, binary, replicas=replicas, keeps=keeps)
         master = self.members[0]
-        self.sentinels = [Sentinel(f"{label}-sentinel-{number}", binary, master, 2) for number in (1, 2, 3)]
+        self.sentinels = [
+            Sentinel(f"{label}-sentinel-{number}", binary, master, 2, down_ms=down_ms) for number in (1, 2, 3)
+        ]
 
     def start(self) -> Self:
         for sentinel in self.sentinels:
@@ -273,13 +281,15 @@ class RedisCluster(_Group):
 
     scheme = "redis+cluster"
 
-    def __init__(self, label: str, binary: Path, *, masters: int = 3, keeps: bool = False) -> None:
+    def __init__(
+        self, label: str, binary: Path, *, masters: int = 3, keeps: bool = False, down_ms: int = DOWN_MS
+    ) -> None:
         self._masters = masters
         members = []
         for number in range(1, 2 * masters + 1):
             settings = {
                 "cluster-enabled": "yes",
-                "cluster-node-timeout": str(DOWN_MS),
+                "cluster-node-timeout": str(down_ms),
                 "cluster-port": str(*free_ports(1)),
                 "repl-diskless-sync-delay": "0",
                 "repl-ping-replica-period": "1",

@@ -18,15 +18,18 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.workers import Worker
+from integration.lateness import PutOff
 from integration.partitions.worker import GROUP
 from recipes._rules.members import member
 from recipes._rules.sharing import Sharing
 from recipes._run.clock import boot_time
+from tests.pace import Pace
 
 MEMBERS = int(os.environ.get("RECIPES_TEST_MEMBERS", "16"))
 ITEMS = int(os.environ.get("RECIPES_TEST_ITEMS", "1024"))
 CHANGES = int(os.environ.get("RECIPES_TEST_CHANGES", "100"))
-SESSION_S = 4.0
+SESSION_S = 10.0
+"""Long enough that only members that are killed or stopped lose theirs: each loss moves items."""
 SETTLED_WITHIN_S = 5.0
 PATIENCE_S = 60.0
 MOST_MOVES = 1.2
@@ -134,6 +137,10 @@ class Fleet:
         assert settled, {process.member_id: len(process.has) for process in self.present}
         return max(process.said_at for process in self.present)
 
+    def put_off(self) -> list[PutOff]:
+        """Return what measures, from now on, how late each process is."""
+        return [PutOff(process.worker._process.pid) for process in (*self.present, *self.idle)]
+
     def take_moves(self) -> int:
         """Return how often an item has come to a process since this was asked last."""
         everyone = [*self.present, *self.idle]
@@ -171,8 +178,13 @@ def coming_and_going(fleet: Fleet, figure: Callable[[str], None]) -> None:
     ratios = []
 
     def measured(what: str, change: Callable[[], float], ideal: float) -> None:
-        ended_at = change()
-        took[what].append(max(fleet.settle() - ended_at, 0.0))
+        with Pace() as pace:
+            ended_at = change()
+            processes = fleet.put_off()
+            settled_at = fleet.settle()
+            latest_s = sorted(one.seconds for one in processes)[-2:]  # an item passes from one to another
+            late_s = pace.late_s(ended_at, settled_at) + sum(latest_s)
+        took[what].append(max(settled_at - ended_at - late_s, 0.0))
         ratios.append(fleet.take_moves() / ideal)
 
     while sum(map(len, took.values())) < CHANGES:
@@ -193,7 +205,8 @@ def coming_and_going(fleet: Fleet, figure: Callable[[str], None]) -> None:
     worst = {what: max(seconds, default=0.0) for what, seconds in took.items()}
     figure(
         f"{CHANGES} changes of {MEMBERS} members with {ITEMS} items: first settled after {first_s:.2f} s, "
-        f"at worst {', '.join(f'{what} {seconds:.2f} s' for what, seconds in worst.items())}; "
+        "at worst, but for late processes, "
+        f"{', '.join(f'{what} {seconds:.2f} s' for what, seconds in worst.items())}; "
         f"moves {fmean(ratios):.3f} of the ideal, at most {max(ratios):.2f}"
     )
     assert fmean(ratios) <= MOST_MOVES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import NoBackoff
@@ -16,9 +16,11 @@ from integration.harness.process import Server, eventually
 from integration.harness.redis import Redis
 from integration.harness.throwaway import free_ports
 
-__all__ = ["Clocked", "Kept", "Sentinel", "becomes"]
+__all__ = ["Clocked", "Kept", "Sentinel", "becomes", "found"]
 
-ANSWER_S = 1.0
+T = TypeVar("T")
+ANSWER_S = 5.0
+"""Longer than a busy machine keeps a server that is well from answering."""
 SOON_S = 60.0
 
 
@@ -60,8 +62,8 @@ class Kept(Redis):
 
     def info(self, section: str) -> dict[str, Any]:
         """Return a section of INFO."""
-        found: dict[str, Any] = self.ask("INFO", section)
-        return found
+        said: dict[str, Any] = self.ask("INFO", section)
+        return said
 
     def healthy(self) -> bool:
         """Whether it answers, with its data loaded."""
@@ -179,3 +181,17 @@ def _asked(server: Server, words: Sequence[object]) -> Any:
 def becomes(what: str, check: Callable[[], object], within_s: float = SOON_S) -> None:
     """Wait until ``check`` is true; AssertionError if it does not become so."""
     assert eventually(check, within_s), f"within {within_s:g} s {what}"
+
+
+def found(what: str, look: Callable[[], T | None], within_s: float = SOON_S) -> T:
+    """Wait until ``look`` finds something, and return that; AssertionError if it does not."""
+    seen: list[T] = []
+
+    def finds() -> bool:
+        one = look()
+        if one is not None:
+            seen.append(one)
+        return one is not None
+
+    becomes(what, finds, within_s)
+    return seen[0]

@@ -14,8 +14,7 @@ import redis
 
 from integration.faults.looking import hold_fault
 from integration.harness.hub import Hub
-from integration.harness.process import eventually
-from integration.redis_faults.nodes import Kept, Sentinel, becomes
+from integration.redis_faults.nodes import Kept, Sentinel, becomes, found
 
 __all__ = ["Cluster", "One", "Place", "Trio"]
 
@@ -213,10 +212,15 @@ class Replicated(Place):
 
 
 class Trio(Replicated):
-    """A master with two replicas, and three sentinels."""
+    """A master with two replicas, and three sentinels.
+
+    Attributes:
+        down_ms: For how long a server is silent before sentinels take it for dead.
+    """
 
     size = 3
     replicas = 2
+    down_ms = DOWN_MS
 
     def start(self) -> None:
         super().start()
@@ -226,7 +230,7 @@ class Trio(Replicated):
             node.settings["replicaof"] = f"{first.host} {first.port}"
             node.start()
         self.sentinels = [
-            self._at(place, Sentinel(first, 2, down_ms=DOWN_MS, failover_ms=FAILOVER_MS)).start()
+            self._at(place, Sentinel(first, 2, down_ms=self.down_ms, failover_ms=FAILOVER_MS)).start()
             for place in range(1, self.size + 1)
         ]
         self._wait_settled()
@@ -251,23 +255,29 @@ class Trio(Replicated):
         for one in self.sentinels:
             with contextlib.suppress(redis.RedisError):
                 says[one.says()] += 1
-        address, count = says.most_common(1)[0]
-        found = next(node for node in self.nodes if (node.host, node.port) == address)
-        return found if count > 1 and found.master() else None
+        for address, count in says.most_common(1):
+            said = next(node for node in self.nodes if (node.host, node.port) == address)
+            return said if count > 1 and said.master() else None
+        return None
+
+    def leading(self, instead_of: Kept | None = None) -> Kept:
+        """Wait until there is a master, another than that if one is named, and return it."""
+
+        def look() -> Kept | None:
+            master = self.master()
+            return None if master is instead_of else master
+
+        return found("most sentinels should say who is the master", look, PROMOTED_S)
 
     def _victim(self, chance: random.Random) -> Kept:
-        assert eventually(self.master, PROMOTED_S)
-        found = self.master()
-        assert found is not None, "a master should stay one while nothing happens"
-        return found
+        return self.leading()
 
     def _replaced(self, old: Kept) -> bool:
         return self.master() not in (None, old)
 
     def _bring_back(self, old: Kept) -> None:
         """Start it as a replica: Sentinel leaves one that comes back as a master alone for 8 s."""
-        master = self.master()
-        assert master is not None
+        master = self.leading(instead_of=old)
         old.settings["replicaof"] = f"{master.host} {master.port}"
         old.start()
         del old.settings["replicaof"]
@@ -330,8 +340,9 @@ class Cluster(Replicated):
             return None
 
     def _victim(self, chance: random.Random) -> Kept:
-        groups = self._seen_by(self.nodes[0])
-        assert groups is not None, "the cluster should be well between faults"
+        groups = found(
+            "the cluster should be well between faults", lambda: self._seen_by(self.nodes[0]), PROMOTED_S
+        )
         return chance.choice(groups)[0]
 
     def _replaced(self, old: Kept) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from integration.faults.actors import APIS, Actor, actor
+from integration.faults.labs import open_patiently
 from integration.needing import needed
 from integration.proxy import Proxy
 from integration.redis_faults.nodes import Kept, becomes
@@ -15,9 +16,17 @@ from integration.redis_faults.places import Trio
 from tests.pace import taking
 
 SESSION_S = 10.0
+LONG_SESSION_S = 60.0
+"""None is renewed while the master is replaced: by its renewal a client would notice that."""
 HAND_OVER_S = 2.0
 SOON_S = 60.0
 NAME = "nightly"
+
+
+class Patient(Trio):
+    """One whose master is not replaced where a busy machine lets it stand still."""
+
+    down_ms = 3000
 
 
 class Chain:
@@ -42,7 +51,7 @@ class Chain:
         }
         one = actor(api, f"redis://{way.address}/0/{self.prefix}", **options)
         self.done.callback(one.close)
-        one.open()
+        open_patiently(one)
         return one
 
     def renewed(self, number: int, after: float | None = None) -> float:
@@ -91,22 +100,20 @@ def test_fault_47_a_waiter_is_notified_by_the_new_master_while_the_former_lives(
     api: str, prefix: str
 ) -> None:
     """The former master is cut off from all but its clients, and answers the one that listens there."""
-    options = {"session_timeout": 3 * SESSION_S, "restart_grace": 0, "request_timeout": 1, "replicas": 1}
-    with needed("redis-7", Trio) as place, contextlib.ExitStack() as done:
+    options = {"session_timeout": LONG_SESSION_S, "restart_grace": 0, "request_timeout": 1, "replicas": 1}
+    with needed("redis-7", Patient) as place, contextlib.ExitStack() as done:
         holder, waiter = (actor(api, place.url(prefix), **options) for _ in range(2))
         for one in (holder, waiter):
             done.callback(one.close)
-            one.open()
+            open_patiently(one)
         held = holder.acquire(NAME, timeout=SOON_S)
         waiting = waiter.start_acquire(NAME, timeout=2 * SOON_S)
         queue = f"{{{prefix}:{NAME}}}:queue"
-        first = place.master()
+        first = place.leading()
         becomes("both should queue", lambda: first.ask("ZCARD", queue) == 2)
         done.callback(place.hub.heal)  # before the clients are closed
         place.cut_off(first)
-        becomes("another should be the master", lambda: place.master() not in (None, first))
-        following = place.master()
-        assert following is not None
+        following = place.leading(instead_of=first)
         bells = ("PUBSUB", "CHANNELS", f"{prefix}:~bell:*")
         assert len(first.ask(*bells)) == 2
         becomes("both should listen to it", lambda: len(following.ask(*bells)) == 2)

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from integration import servers
 from integration.faults.actors import APIS, Actor, actor
+from integration.faults.labs import open_patiently
 from integration.harness.process import eventually
 from integration.needing import needed
 from integration.proxy import Proxy
@@ -68,7 +69,7 @@ class Lab:
         if place is not None and not isinstance(place, str):
             self._open.callback(lambda: one.call(place.dispose))
             self._open.callback(lambda: one.call(one.client.close))
-        one.open()
+        open_patiently(one)
         return one
 
     def engine(self, **options: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.actors import APIS, Held
+from integration.faults.labs import LASTING_S
 from integration.faults.looking import Seen, hold_fault
 from integration.faults.workers import Worker
 from integration.needing import needed
@@ -182,7 +183,8 @@ def test_fault_02_a_client_stands_still_for_longer_than_its_session(lab: Lab) ->
     with Worker("faults.worker", lab.api, lab.url, SESSION_S) as worker:
         token = worker.ask("acquire", lab.name, 20)
         worker.stop()
-        other = lab.client(**DEFAULTS).acquire(lab.name, timeout=SOON_S)
+        lasting = lab.client(session_timeout=LASTING_S, **DEFAULTS)  # the worker may take long to end
+        other = lasting.acquire(lab.name, timeout=SOON_S)
         assert other.token > token
         worker.go_on()
         assert worker.ask("continued")["held"] is False
