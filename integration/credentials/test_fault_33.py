@@ -18,10 +18,15 @@ from integration.faults.actors import APIS, Actor, actor
 from integration.proxy import Proxy, matching
 from tests.pace import Pace, taking
 
-SOON_S = 3.0
-"""Enough for a few round trips; a session is longer."""
+SOON_S = 5.0
+"""Enough for a few round trips; a request that is not answered takes longer, and so does a session."""
+REQUEST_S = 10.0
 PATIENCE_S = 30.0
-SESSION_S = 6.0
+SESSION_S = 15.0
+ENDING_SESSION_S = 6.0
+"""Of a session whose end a test waits for."""
+RESTART_SESSION_S = 30.0
+"""Longer than a server takes to start on a busy machine."""
 FORGOTTEN_SESSION_S = 9.0
 """Its renewals are further apart than a server takes to forget: a token's second, and one to look at them."""
 
@@ -35,7 +40,7 @@ class Clients:
 
     def __call__(self, url: str, **options: Any) -> Actor:
         """Return a client, not opened."""
-        told = {"session_timeout": SESSION_S, "request_timeout": 2, **options}
+        told = {"session_timeout": SESSION_S, "request_timeout": REQUEST_S, **options}
         one = actor(self.api, url, **told)
         self._stack.callback(one.close)
         return one
@@ -49,6 +54,13 @@ class Clients:
 def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
     with contextlib.ExitStack() as stack:
         yield Clients(request.param, stack)
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[SecureEtcd]:
+    """Yield an etcd that forgets tokens only when a password changes."""
+    with SecureEtcd("etcd-3.4", tls=False) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +114,11 @@ def denied(call: Callable[..., Any], *args: Any, says: str, within_s: float = SO
     told = "\n".join([str(caught.value), *(str(frame.locals) for frame in ours)])
     assert SENTINEL not in told
     assert "wrong!" not in told
+
+
+def queued(etcd: SecureEtcd, prefix: str, name: str) -> bool:
+    """Wait until one stands behind the holder."""
+    return servers.eventually(lambda: len(etcd.keys(f"{prefix}/{name}/")) == 2, PATIENCE_S)
 
 
 def logins(proxy: Proxy) -> int:
@@ -243,9 +260,11 @@ def test_fault_33_values_need_the_same_role_and_outlast_a_token(etcd: SecureEtcd
 
 @pytest.mark.long
 def test_fault_33_tokens_forgotten_by_a_restart(clients: Clients, etcd: SecureEtcd, prefix: str) -> None:
-    one, other = (clients(etcd.url(prefix), **etcd.options) for _ in range(2))
+    options = {**etcd.options, "session_timeout": RESTART_SESSION_S}
+    one, other = (clients(etcd.url(prefix), **options) for _ in range(2))
     held = one.acquire("x")
     waiting = other.start_acquire("x")
+    assert queued(etcd, prefix, "x")
     session = one.client.session.id
     etcd.restart()
     assert held.verify()
@@ -255,11 +274,11 @@ def test_fault_33_tokens_forgotten_by_a_restart(clients: Clients, etcd: SecureEt
 
 
 @pytest.mark.long
-def test_fault_33_one_login_for_many_calls(clients: Clients, forgetful: SecureEtcd, prefix: str) -> None:
-    proxy = clients.proxied(forgetful)
-    one = clients(proxy.url(prefix), **forgetful.options)
+def test_fault_33_one_login_for_many_calls(clients: Clients, lasting: SecureEtcd, prefix: str) -> None:
+    proxy = clients.proxied(lasting)
+    one = clients(proxy.url(prefix), **lasting.options)
     one.open()
-    forgetful.change_password(SENTINEL)  # all tokens are forgotten
+    lasting.change_password(SENTINEL)  # all tokens are forgotten
     before = logins(proxy)
     waiting = [one.start_acquire(f"lock {number}") for number in range(20)]
     assert all(future.result(PATIENCE_S).release() for future in waiting)
@@ -298,9 +317,11 @@ def test_fault_33_forbidden_while_holding(clients: Clients, forgetful: SecureEtc
     for start in ranges:
         forgetful.permit(start)
     url = proxy.url(f"u{prefix}")
-    one, other = (clients(url, session_timeout=3, **forgetful.options) for _ in range(2))
+    options = {**forgetful.options, "session_timeout": ENDING_SESSION_S}
+    one, other = (clients(url, **options) for _ in range(2))
     held = one.acquire("x")
     waiting = other.start_acquire("x")
+    assert queued(forgetful, f"u{prefix}", "x")
     free = one.acquire("y")
     for start in ranges:
         forgetful.forbid(start)

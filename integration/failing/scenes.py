@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from integration import servers
-from integration.failing.stage import LOCK, SESSION_S, Stage
+from integration.failing.stage import LOCK, SOON_S, Stage
 from integration.faults.workers import Worker
 from integration.harness.etcd import Etcd
 
 __all__ = ["SCENES"]
 
+KILLED_SESSION_S = 6.0
+"""Of the holder that is killed: its session ends by itself while another waits."""
+TIMEOUT_S = 3.0
+"""Time enough to queue and to see who is ahead, on a busy machine too."""
+
 
 def holder_killed(stage: Stage) -> None:
-    with Worker("faults.worker", "blocking", stage.server.url(stage.prefix), SESSION_S) as holder:
+    with Worker("faults.worker", "blocking", stage.server.url(stage.prefix), KILLED_SESSION_S) as holder:
         holder.ask("acquire", LOCK, 5.0)
         waiting = stage.queue_up(stage.waiter())
         holder.kill()
-        waiting.result(10).release()
+        waiting.result(SOON_S).release()
 
 
 def way_cut_for_long(stage: Stage) -> None:
@@ -25,10 +30,12 @@ def way_cut_for_long(stage: Stage) -> None:
 
 
 def nothing_answers(stage: Stage) -> None:
-    client = stage.holder(6.0)
+    client = stage.holder()
     stage.proxy.blackhole()
     stage.raised(lambda: client.lock(LOCK).try_acquire())
     stage.raised(lambda: client.lock(LOCK).acquire(timeout=0.6))
+    if not isinstance(stage.server, Etcd):  # its renewals are further apart: nothing is doubted yet
+        stage.until("session.suspect")
 
 
 def nobody_listens(stage: Stage) -> None:
@@ -38,11 +45,11 @@ def nobody_listens(stage: Stage) -> None:
 
 def way_reset(stage: Stage) -> None:
     held = stage.waiter().lock(LOCK).acquire()
-    waiting = stage.queue_up(stage.holder(6.0))
+    waiting = stage.queue_up(stage.holder())
     stage.proxy.reset()
     stage.pass_s(1.0)
     held.release()
-    waiting.result(10).release()
+    waiting.result(SOON_S).release()
 
 
 def session_ended_of_holder(stage: Stage) -> None:
@@ -57,7 +64,7 @@ def session_ended_of_waiter(stage: Stage) -> None:
     stage.end(client.session.id)
     stage.until("lock.queued", 2)
     held.release()
-    waiting.result(10).release()
+    waiting.result(SOON_S).release()
 
 
 def contender_removed(stage: Stage) -> None:
@@ -72,12 +79,12 @@ def orphan_in_the_way(stage: Stage) -> None:
     else:
         with servers.kazoo_client(stage.server) as kazoo:
             kazoo.create(f"/{stage.prefix}/{LOCK}/orphan-lock-", b"", sequence=True)
-    stage.raised(lambda: client.lock(LOCK).acquire(timeout=0.6))
+    stage.raised(lambda: client.lock(LOCK).acquire(timeout=TIMEOUT_S))
 
 
 def somebody_holds(stage: Stage) -> None:
     grant = stage.waiter().lock(LOCK).acquire()
-    stage.raised(lambda: stage.holder().lock(LOCK).acquire(timeout=0.3))
+    stage.raised(lambda: stage.holder().lock(LOCK).acquire(timeout=TIMEOUT_S))
     stage.raised(lambda: stage.holder().lock(LOCK).acquire(max_waiters=0))
     grant.release()
 

@@ -125,7 +125,8 @@ def release_after_a_loss(stage: Stage) -> None:
 
 
 def second_acquire_changes_nothing(stage: Stage) -> None:
-    handle = stage.client(ttl_s=3).lock("x")
+    ttl_s = 6
+    handle = stage.client(ttl_s=ttl_s).lock("x")
     assert handle.acquire(5)
     (own,) = stage.contenders()
     second = stage.doing(lambda: handle.acquire(0.5))
@@ -138,7 +139,7 @@ def second_acquire_changes_nothing(stage: Stage) -> None:
         stage.doing(handle.renew).ends(1)
         return own not in stage.contenders()
 
-    if servers.eventually(gone, 5, every_s=0.3):
+    if servers.eventually(gone, ttl_s + 4, every_s=0.3):
         raise Broken("the first grant ends: what is renewed from then on is the lease of the second attempt")
     handle.release()
     if not servers.eventually(lambda: not stage.contenders(), 2):

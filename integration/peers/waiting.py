@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from integration import servers
+from integration.faults.looking import L5_S
 from integration.peers.alone import alone
 from integration.peers.stage import PATIENCE_S, Broken, DoesNotApply, Doing, Stage, primed
 from integration.peers.subjects import Handle
@@ -23,20 +24,23 @@ __all__ = [
     "timeouts_mean_the_same",
 ]
 
-STAYS = "its contender stays in the queue, and blocks whoever comes, while its session lives"
+OUTLASTS_S = 30
+"""Of a session that goes on while the connection is silent, and as long as its contender is looked for."""
+STAYS = "its contender stays in the queue, and blocks those that come later, while its session lives"
 
 
 def timeout_leaves_nothing(stage: Stage) -> None:
     stage.held()
-    waiting = stage.waiting(stage.client(frail=True).lock("x"), timeout=1)
+    timeout_s = 5  # it waits when the connection is lost, on a busy machine too
+    waiting = stage.waiting(stage.client(frail=True, ttl_s=OUTLASTS_S).lock("x"), timeout=timeout_s)
     stage.proxy.blackhole()
-    waiting.ends(1.5)  # it gives up, and what it sends then is lost
+    waiting.ends(timeout_s + 0.5)  # it gives up, and what it sends then is lost
     stage.proxy.cut()
     stage.proxy.heal()
     if not waiting.ends(PATIENCE_S):
         raise Broken("`acquire` hangs")
     assert not waiting.result
-    if not servers.eventually(lambda: len(stage.contenders()) == 1, 5):
+    if not servers.eventually(lambda: len(stage.contenders()) == 1, L5_S):
         raise Broken(STAYS)
 
 
@@ -104,7 +108,7 @@ def interrupt_leaves_nothing(stage: Stage) -> None:
         child.interrupt()
         if child.says() != "KeyboardInterrupt":
             raise Broken("Ctrl-C does not end `acquire`")
-        if not servers.eventually(lambda: len(stage.contenders()) == before, 3):
+        if not servers.eventually(lambda: len(stage.contenders()) == before, L5_S):
             raise Broken(STAYS)
 
 
