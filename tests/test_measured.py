@@ -17,6 +17,7 @@ MAY = (
     "integration/redlock/test_budget.py",
     "integration/test_cost.py",
     "integration/test_sqlite_crowd.py",  # not what counts there
+    "integration/cli/test_looking.py",  # how long `who` takes on a crowd
     "integration/peers/test_table.py",  # what is said of other packages
     "integration/**/test_docs*.py",
     "integration/**/test_*_examples.py",

@@ -56,7 +56,7 @@ void breaker_arm(int fault, long number)
 }
 
 void breaker_disarm(void) { armed = 0; }
-void breaker_exempt(void) { exempt = 1; }
+void breaker_exempt(int whether) { exempt = whether; } /* of the calling thread */
 long breaker_counted(int fault) { return counted[fault]; }
 const char *breaker_where(void) { return broken ? where : ""; }
 double breaker_stopped_at(void) { return stopped_at; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from integration.harness.throwaway import ServerUnavailable
@@ -79,6 +80,15 @@ class Breaker:
             os.write(self._ask[1], b"q")
             self._thread.join()
 
+    @contextlib.contextmanager
+    def exempt(self) -> Iterator[None]:
+        """Neither count nor break what this thread calls within the block."""
+        self._library.breaker_exempt(1)
+        try:
+            yield
+        finally:
+            self._library.breaker_exempt(0)
+
     @property
     def counted(self) -> dict[str, int]:
         """How many calls each fault could have happened to."""
@@ -102,7 +112,7 @@ class Breaker:
         return self._said
 
     def _fork(self) -> None:
-        self._library.breaker_exempt()
+        self._library.breaker_exempt(1)
         while os.read(self._ask[0], 1) == b"f":
             theirs, mine = os.pipe()
             with warnings.catch_warnings():

@@ -245,7 +245,7 @@ def _calls(place: Place, pace: Pace) -> Iterator[str]:
     for step in place.report["steps"]:
         began, ended = step["began"], step["ended"]
         stopped_s = max(0.0, min(ended, went_on_at) - max(began, stopped_at))
-        took_s = ended - began - stopped_s - pace.late_s(began, ended)
+        took_s = ended - began - stopped_s - pace.late_s(began, ended) - step["late_s"]
         if took_s > step["limit_s"] + LATE_S:
             yield f"{step['name']} took {took_s:.2f} s"
         if not step["clear"]:

@@ -23,13 +23,19 @@ AGAIN = ("acquire again", "acquire once more")
 
 @dataclass
 class Step:
-    """A call, and how it ended; the seconds are those that it has."""
+    """A call, and how it ended.
+
+    Attributes:
+        limit_s: How many seconds it may take.
+        late_s: How long its process's threads, taken together, were ready meanwhile and did not run.
+    """
 
     name: str
     limit_s: float
     call: Callable[[], Awaitable[Any] | Any]
     began: float = 0.0
     ended: float = 0.0
+    late_s: float = 0.0
     error: str = ""
     clear: bool = True
     result: Any = None
@@ -37,9 +43,8 @@ class Step:
     @property
     def facts(self) -> dict[str, Any]:
         """What can be written of it."""
-        facts = {
-            name: getattr(self, name) for name in ("name", "limit_s", "began", "ended", "error", "clear")
-        }
+        names = ("name", "limit_s", "began", "ended", "late_s", "error", "clear")
+        facts = {name: getattr(self, name) for name in names}
         return {**facts, "result": repr(self.result)}
 
     def __enter__(self) -> Self:

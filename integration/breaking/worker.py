@@ -21,14 +21,16 @@ import threading
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import recipes
 from integration.breaking.breaker import Breaker
-from integration.breaking.life import ACQUIRE_S, REQUEST_S, life
+from integration.breaking.life import ACQUIRE_S, REQUEST_S, Step, life
 from integration.harness.process import eventually
 from recipes._run.clock import boot_time
+from tests.pace import grown_s, put_off
 
 HOLDS_S = 0.03
 STOP_S = 3.0
@@ -82,7 +84,7 @@ class Child:
         """Call one after the other."""
         self.begin(recipes.connect)
         for step in self.life(self.hold):
-            with step:
+            with self.timed(step):
                 step.result = step.call()
         self.breaker.disarm()
 
@@ -94,7 +96,7 @@ class Child:
         )
         self.begin(recipes.connect_async)
         for step in self.life(self.hold_beside_the_loop):
-            with step:
+            with self.timed(step):
                 result = step.call()
                 step.result = await result if hasattr(result, "__await__") else result
         self.breaker.disarm()
@@ -119,6 +121,16 @@ class Child:
                 step = steps.send(step)
             except StopIteration:
                 return
+
+    @contextlib.contextmanager
+    def timed(self, step: Step) -> Iterator[None]:
+        """Note how long a step takes, and how late this process was meanwhile."""
+        with self.breaker.exempt():
+            before = put_off()
+        with step:
+            yield
+        with self.breaker.exempt():
+            step.late_s = grown_s(before, put_off())
 
     def hold(self, grant: Any) -> None:
         """Hold it for a moment."""

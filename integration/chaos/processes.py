@@ -15,6 +15,7 @@ from integration.harness.process import eventually
 __all__ = ["Process"]
 
 ENDED_S = 20.0
+ANSWER_S = 60.0  # it waits for all that it does, and for its cleaner
 STOPPED_S = 5.0
 
 
@@ -56,7 +57,7 @@ class Process:
         """Tell it to stop, or to close."""
         self._ours.send(word)
 
-    def answer(self, within_s: float = ENDED_S) -> dict[str, Any]:
+    def answer(self, within_s: float = ANSWER_S) -> dict[str, Any]:
         """Return what it says; AssertionError if it says nothing, or has ended."""
         assert self._ours.poll(within_s), f"{self.spec.who} said nothing within {within_s:g} s"
         try:

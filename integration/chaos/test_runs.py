@@ -22,6 +22,7 @@ from integration.needing import needed
 
 GONE_S = 20.0
 LONG_S = 5.0
+STORM_S, GRACED_STORM_S = 3.0, 8.0  # after a start a graced store grants nothing for two seconds
 
 
 # etcd 3.5.1 may forget a write when it is killed (13766).
@@ -36,7 +37,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 
 def test_a_run_of_three_faults_at_once(stage: Stage, tmp_path: Path, figure: Callable[[str], None]) -> None:
-    run = Run(stage, 2, "gate", tmp_path, seconds=3.0)
+    run = Run(stage, 2, "gate", tmp_path, seconds=GRACED_STORM_S if stage.graced else STORM_S)
     result = run.go()
     assert run.gone(GONE_S), stage.contenders(run.prefix)
     figure(f"{result.judged['grants']} grants, {result.faults}")

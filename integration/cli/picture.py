@@ -25,13 +25,16 @@ __all__ = ["draw", "logged"]
 
 TTL_S = 2
 STOPPED = 3
-"""The worker that is stopped when it holds the lock for the second time."""
+FIRST_STOP = 2
+"""The worker that is stopped, and when first: as it holds for the second time."""
 
 
-def logged(url: str, log: Path, *, processes: int = 8, rounds: int = 3) -> list[dict[str, Any]]:
+def logged(
+    url: str, log: Path, *, processes: int = 8, rounds: int = 3, ttl_s: int = TTL_S
+) -> list[dict[str, Any]]:
     """Run the demo with one loss, write its log, and return it."""
     size = ["--processes", str(processes), "--rounds", str(rounds)]
-    command = [*RECIPES, "demo", "--store", url, *size, "--slowly", "--ttl", str(TTL_S), "--json"]
+    command = [*RECIPES, "demo", "--store", url, *size, "--slowly", "--ttl", str(ttl_s), "--json"]
     with child(command, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         lines = _watched(map(json.loads, demo.stdout))
@@ -41,25 +44,29 @@ def logged(url: str, log: Path, *, processes: int = 8, rounds: int = 3) -> list[
 
 
 def _watched(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the demo tells, and stop the worker meanwhile."""
+    """Return what the demo tells, and stop the worker meanwhile, until it has lost what it held."""
     told: list[dict[str, Any]] = []
     pid = holds = 0
-    stopped = False
+    stopped = lost = False
     for line in lines:
         told.append(line)
-        acquired = line["event"] == "lock.acquired"
-        if line["event"] == "ready" and line["worker"] == STOPPED:
-            pid = line["pid"]
-        elif acquired and line["worker"] == STOPPED:
-            holds += 1
-            if holds == 2:
-                time.sleep(TURN_S / 3)  # in the middle of its work
-                os.kill(pid, signal.SIGSTOP)
-                stopped = True
-        elif acquired and stopped:  # the store has given its lock to the next
-            time.sleep(2 * TURN_S)
-            os.kill(pid, signal.SIGCONT)
-            stopped = False
+        match line["event"], line.get("worker") == STOPPED:
+            case "ready", True:
+                pid = line["pid"]
+            case "lock.acquired", True:
+                holds += 1
+                if holds >= FIRST_STOP and not lost:
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped = True
+            case "lock.released", True if stopped:  # before it was stopped: so at its next turn
+                os.kill(pid, signal.SIGCONT)
+                stopped = False
+            case "lock.acquired", False if stopped:  # the store has given its lock to the next
+                time.sleep(2 * TURN_S)
+                os.kill(pid, signal.SIGCONT)
+                stopped = False
+            case "lock.lost", True:
+                lost = True
     return told
 
 

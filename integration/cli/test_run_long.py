@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import recipes
 from integration import servers
 from integration.harness.terminal import Terminal
+from recipes._run.clock import boot_time
 from recipes.cli import codes
 from tests.cli import test_run, test_run_terminal
 from tests.cli.runs import RECIPES, Run, alive, recipes_run
@@ -63,21 +65,30 @@ def test_one_that_was_started_with_nohup_stays_so(url: str) -> None:
 
 @pytest.mark.long
 def test_killed_at_any_moment_it_leaves_no_command(url: str, tmp_path: Path) -> None:
-    for number in range(4):
-        with Run(url, tmp_path / f"run-{number}", words=("family", "stubborn")) as run:
-            time.sleep(0.25 + number * 0.1)  # while it starts: there is nothing to wait for
-            run.signal(signal.SIGKILL)
-            run.process.wait(10)
-            with recipes.connect(url) as client:
-                client.lock("x").acquire(timeout=20)
-                assert run.running() == []
+    start_s = killed_leaves_nothing(url, tmp_path / "started", lambda run: run.until("child"))
+    for part in (0.5, 0.75, 1.0, 1.25):  # while it starts: there is nothing to wait for
+        killed_leaves_nothing(url, tmp_path / f"run-{part}", lambda _, part=part: time.sleep(part * start_s))
+
+
+def killed_leaves_nothing(url: str, folder: Path, wait: Callable[[Run], object]) -> float:
+    """Kill ``recipes run`` after a wait, and see what it leaves; returns for how long it ran."""
+    began = boot_time()
+    with Run(url, folder, words=("family", "stubborn")) as run:
+        wait(run)
+        run.signal(signal.SIGKILL)
+        ran_s = boot_time() - began
+        run.process.wait(10)
+        with recipes.connect(url) as client:
+            client.lock("x").acquire(timeout=60)
+            assert run.running() == []
+    return ran_s
 
 
 @pytest.mark.long
 def test_stopped_with_its_guard_it_ends_the_command_when_it_goes_on(url: str, tmp_path: Path) -> None:
     with (
         recipes.connect(url) as client,
-        Run(url, tmp_path / "run", "--ttl", "4", words=("stubborn",)) as run,
+        Run(url, tmp_path / "run", "--ttl", "8", words=("stubborn",)) as run,
     ):
         guard = run.until("child").guard
         os.kill(guard, signal.SIGSTOP)

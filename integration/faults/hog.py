@@ -1,7 +1,8 @@
 """A holder that computes without a pause, and lets no other thread or task run.
 
 Run as ``python -m integration.faults.hog FACE URL SESSION_S``. It tells when it saw for the last time
-that it holds, and its deadline then; then it lets the rest run, and acquires again.
+that it holds, when it saw that it does not, and its deadline then; then it lets the rest run, and acquires
+again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import recipes
 from recipes._run.clock import boot_time
 
 ENOUGH_S = 10.0
+TOLD_S = 20.0
 
 
 def hog(grant: Any) -> None:
@@ -26,9 +28,10 @@ def hog(grant: Any) -> None:
     seen_at = began
     while grant.held and now < began + ENOUGH_S:
         seen_at, now = now, boot_time()  # read before it was looked at
+    over_at = boot_time()
     sys.setswitchinterval(usual)
     deadline = grant._hold.session.clock.deadline
-    print(json.dumps({"seen_at": seen_at, "deadline": deadline}), flush=True)
+    print(json.dumps({"seen_at": seen_at, "over_at": over_at, "deadline": deadline}), flush=True)
 
 
 async def tasks(url: str, session_s: float) -> None:
@@ -36,7 +39,7 @@ async def tasks(url: str, session_s: float) -> None:
     async with recipes.connect_async(url, session_timeout=session_s) as client:
         grant = await client.lock("hogged").acquire()
         hog(grant)
-        told = await grant.lost.wait(2)
+        told = await grant.lost.wait(TOLD_S)
         again = await client.lock("hogged").acquire(timeout=30)
         print(json.dumps({"told": told, "again": again.held}), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
@@ -47,7 +50,7 @@ def blocking(url: str, session_s: float) -> None:
     with recipes.connect(url, session_timeout=session_s) as client:
         grant = client.lock("hogged").acquire()
         hog(grant)
-        told = grant.lost.wait(2)
+        told = grant.lost.wait(TOLD_S)
         again = client.lock("hogged").acquire(timeout=30)
         print(json.dumps({"told": told, "again": again.held}), flush=True)
         sys.stdin.readline()

@@ -6,7 +6,7 @@ import pytest
 
 import recipes
 from integration import servers
-from integration.faults.labs import Lab, at_once
+from integration.faults.labs import LASTING_S, Lab, at_once
 from integration.faults.looking import hold_fault
 from integration.stores import store_on
 from recipes._contract.names import encode
@@ -16,6 +16,7 @@ pytestmark = [
     pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True),
 ]  # those of Redis are in ``sharing/``
 SOON_S = 20.0
+SESSION_S = 6.0  # a waiter reads again within that time
 DATA = (b"\xff\x00 no text", b"downgraded", b"{" * 1000)
 
 
@@ -26,15 +27,16 @@ def test_fault_31_who_is_no_contender_of_ours(lab: Lab, kind: str) -> None:
     try:
         foreign = store.plant(lab.name, kind)
         blocks = kind != "malformed" or store.malformed_blocks
-        one = lab.actor()
+        one = lab.actor(session_timeout=SESSION_S)
         if blocks:
             assert one.try_acquire(lab.name) is None
             for _ in range(3):
                 with pytest.raises(recipes.LockTimeout):
                     one.acquire(lab.name, timeout=0.2)
+            before = len(lab.seen.of("lock.queued", name=lab.name))  # of those that had the time to queue
             waiting = one.start_acquire(lab.name)
-            lab.seen.wait("lock.queued", name=lab.name, count=4)
-            hold_fault(2.5)  # it reads again, periodically
+            lab.seen.wait("lock.queued", name=lab.name, count=before + 1)
+            hold_fault(SESSION_S + 0.5)  # it reads again, periodically
             assert not waiting.done()
             assert foreign in store.contenders(lab.name)
             told = lab.seen.of("store.stranger")
@@ -59,18 +61,18 @@ def test_fault_31_who_is_no_contender_of_ours(lab: Lab, kind: str) -> None:
 @at_once()
 def test_fault_31_data_that_mean_nothing(lab: Lab) -> None:
     """Somebody writes into the contenders of a holder and of a waiter: nothing comes of it."""
-    held = lab.actor().acquire(lab.name)
-    reader = lab.actor()
+    held = lab.actor(session_timeout=LASTING_S).acquire(lab.name)
+    reader = lab.actor(session_timeout=LASTING_S)
     waiting = reader.start(reader.client.rwlock(lab.name).reader.acquire, timeout=4 * SOON_S)
     lab.seen.wait("lock.queued", name=lab.name)
-    behind = lab.actor().start_acquire(lab.name)
+    behind = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, count=2)
     standing = lab.contenders()
     for data in DATA:
         for contender in standing:
             if data != b"downgraded" or "/R-" in contender or "-R-" in contender:
                 write(lab, contender, data)
-    hold_fault(2.5)
+    hold_fault(LASTING_S)  # all are renewed, and both that wait read again
     assert held.held
     assert held.verify()
     assert not waiting.done()

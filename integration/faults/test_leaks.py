@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any
 
 import pytest
 
@@ -114,11 +113,16 @@ def leaves_nothing(lab: Lab, one: Actor, other: Actor, cycle: Callable[[int], No
     assert not servers.settle(lab.server, lab.prefix)
 
 
-def settled(lab: Lab, one: Actor, other: Actor, before: dict[str, Any]) -> dict[str, int]:
-    """Count when all cleaning is done, and what ends by itself has ended."""
+def settled(lab: Lab, one: Actor, other: Actor, before: dict[str, int]) -> dict[str, int]:
+    """Count once all cleaning is done, again until nothing exceeds ``before``; returns the last count."""
     for client in (one.client, other.client):
         assert servers.eventually(lambda client=client: client.pending_cleanups == 0, SETTLED_S)
         assert all(grant.name == "held" for grant in client.grants)
-    if before:
-        servers.eventually(lambda: exceeding(before, counted(lab)) == {}, SETTLED_S)
-    return counted(lab)
+    counts: list[dict[str, int]] = []
+
+    def is_as_before() -> bool:
+        counts.append(counted(lab))
+        return exceeding(before, counts[-1]) == {}
+
+    servers.eventually(is_as_before, SETTLED_S)
+    return counts[-1]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import recipes
+from integration import servers
 from integration.faults.labs import LASTING_S, SESSION_S, Lab, at_once
 from integration.faults.looking import hold_fault, keepalives, taking
 from integration.faults.test_connection import told_at
@@ -15,15 +16,17 @@ from integration.harness.netns import Network
 from integration.needing import needed
 from integration.proxy import Proxy
 from recipes._run.clock import boot_time
+from tests.pace import grown_s, put_off
 
 SOON_S = 20.0
 STOP_S = 8.0
+STOPPED_SESSION_S = 6.0  # of a holder that is to live until the stop, and to end within it
 
 
 @pytest.mark.long
 @at_once()
 def test_fault_04_stop_of_the_whole_store(lab: Lab) -> None:
-    held = lab.actor().acquire(lab.name)
+    held = lab.actor(session_timeout=STOPPED_SESSION_S).acquire(lab.name)
     waiting = lab.actor().start_acquire(lab.name, timeout=60)
     lab.seen.wait("lock.queued", name=lab.name)
     fresh = lab.actor()
@@ -42,14 +45,17 @@ def test_fault_04_stop_of_the_whole_store(lab: Lab) -> None:
         fresh.acquire("another", timeout=1.0)
     hold_fault(stopped_at + STOP_S - boot_time())
     assert not waiting.done()
+    put_off_before = put_off(lab.server.pid)
     if lab.together.wait() == 0:
         lab.server.resume()
     lab.together.wait()
     resumed_at = boot_time()
 
     granted = waiting.result(40)
-    lab.figure(f"granted {boot_time() - resumed_at:.2f} s after SIGCONT of the store")
-    assert boot_time() - resumed_at <= lab.failover_s + 1 + lab.pace.late_s(resumed_at)
+    took_s = boot_time() - resumed_at
+    lab.figure(f"granted {took_s:.2f} s after SIGCONT of the store")
+    late_s = lab.pace.late_s(resumed_at) + grown_s(put_off_before, put_off(lab.server.pid))
+    assert took_s <= lab.failover_s + 1 + late_s
     assert granted.token > held.token
     assert granted.verify()
     assert held.release() is False
@@ -97,26 +103,30 @@ def network() -> Iterator[Network]:
 @pytest.mark.long
 @pytest.mark.parametrize("towards", ["here", "there"])
 def test_fault_07_08_one_direction_dropped_by_the_network(lab: Lab, network: Network, towards: str) -> None:
+    lab.session_s = 6.0
     with (
         Proxy.of(lab.server, at=network.here) as way,
-        Worker("faults.worker", lab.api, way.url(lab.prefix), SESSION_S, wrap=network.command) as holder,
+        Worker("faults.worker", lab.api, way.url(lab.prefix), lab.session_s, wrap=network.command) as holder,
     ):
         token = holder.ask("acquire", lab.name, SOON_S)
-        waiting = lab.actor().start_acquire(lab.name)
+        waiting = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
         lab.seen.wait("lock.queued", name=lab.name)
-        hold_fault(SESSION_S)  # some renewals get through
+        hold_fault(lab.session_s)  # some renewals get through
         assert holder.ask("state")["held"] is True
+        before = [put_off(process) for process in (holder.pid, lab.server.pid)]
         network.drop(towards=towards)
         cut_at = boot_time()
         granted = waiting.result(30)
         granted_at = boot_time()
         assert holder.ask("state")["held"] is False
+        assert servers.eventually(lambda: holder.ask("lost_at") is not None, SOON_S)
         lost_at = holder.ask("lost_at")
+        holder_late_s, server_late_s = map(grown_s, before, map(put_off, (holder.pid, lab.server.pid)))
         lab.figure(f"lost {lost_at - cut_at:.2f} s, next holder {granted_at - cut_at:.2f} s after it began")
-        assert lost_at <= cut_at + SESSION_S
-        assert lost_at <= granted_at  # S2
+        assert lost_at <= cut_at + lab.session_s + holder_late_s
+        assert lost_at <= granted_at + holder_late_s  # S2
         # The kernel's own repeats of what was sent before may reach the server a little later.
-        assert granted_at - cut_at <= lab.failover_s + 0.5 + lab.pace.late_s(cut_at)
+        assert granted_at - cut_at <= lab.failover_s + 0.5 + lab.pace.late_s(cut_at) + server_late_s
         network.heal()
         assert holder.ask("release", within_s=SOON_S) is False
         assert granted.verify()
