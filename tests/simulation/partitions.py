@@ -46,6 +46,8 @@ ONLY_JOINS = 0.2
 CLOSES = 0.6  # before it leaves the group; else its leaving does
 RESTS_S, REMOVES_S = 40.0, 28.0
 STAYS_S = 6.0
+STAYING = Flavour("stays", (0.0,), (10.0, 10.0), tries=0.0)
+"""Of who joins at last: a store that has just started, or a way that has just healed, may let it wait."""
 
 
 class SimPartitions(Partitions):
@@ -188,7 +190,7 @@ def _joined(client: Client, task: Task, kind: Flavour | None) -> Generator[Any, 
     attempt = joining._attempt(task, joining._saying(b"", None))
     attempt.new_id = client.new_id
     began = client.oracle.asking(client)
-    hold = yield from acquired(client, task, kind or Flavour("stays", (0.0,), (1.0, 1.0), tries=0.0), attempt)
+    hold = yield from acquired(client, task, kind or STAYING, attempt)
     if hold is not None:
         client.oracle.granted(client, hold, began)
     return hold

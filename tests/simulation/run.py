@@ -261,6 +261,9 @@ class Scene:
         self._pass(4 * TTL_S, self._is_empty)
         if self.use.writes and (late := getattr(self.store, "last_comes_at", 0.0)) > self.world.now:
             self._pass(late + 1.0 - self.world.now, lambda: False)
+        if self.store.leftovers():  # a session that a late request has opened lasts for its time
+            last = max(self.world.now, getattr(self.store, "last_comes_at", 0.0))
+            self._pass(last + 2 * TTL_S - self.world.now, lambda: False)
         self.oracle.finish()
 
     def _pass(self, seconds: float, done: Callable[[], bool]) -> None:
