@@ -56,9 +56,10 @@ def _watched(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             case "lock.acquired", True:
                 holds += 1
                 if holds >= FIRST_STOP and not lost:
+                    time.sleep(TURN_S / 3)  # in the middle of its work
                     os.kill(pid, signal.SIGSTOP)
                     stopped = True
-            case "lock.released", True if stopped:  # before it was stopped: so at its next turn
+            case "lock.released", True if stopped:  # before the stop came: once more, when it holds next
                 os.kill(pid, signal.SIGCONT)
                 stopped = False
             case "lock.acquired", False if stopped:  # the store has given its lock to the next

@@ -39,7 +39,7 @@ def cluster_of(kind: str, *, hub: bool = False) -> Any:
         return servers.EtcdCluster(kind, binary, election_ms=ELECTION_MS, hub=on, grpc=kind == "etcd-grpc")
     cluster = servers.ZooKeeperCluster(kind, servers.zookeeper_38().java, tick_ms=TICK_MS, hub=on)
     for member in cluster.members:
-        member.sync_limit = CUT_OFF_TICKS if hub else 20  # without a hub none is cut off
+        member.sync_limit = CUT_OFF_TICKS if hub else CUT_OFF_TICKS // 2  # without a hub none is cut off
     return cluster
 
 

@@ -34,7 +34,7 @@ def nothing_answers(stage: Stage) -> None:
     stage.proxy.blackhole()
     stage.raised(lambda: client.lock(LOCK).try_acquire())
     stage.raised(lambda: client.lock(LOCK).acquire(timeout=0.6))
-    if not isinstance(stage.server, Etcd):  # its renewals are further apart: nothing is doubted yet
+    if not isinstance(stage.server, Etcd):  # on etcd renewals are further apart, and nothing is doubted yet
         stage.until("session.suspect")
 
 

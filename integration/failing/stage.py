@@ -22,7 +22,7 @@ __all__ = ["LOCK", "SOON_S", "Stage"]
 
 LOCK = "nightly"
 SESSION_S = 15.0
-"""Long enough that a busy machine adds no `session.suspect` to what is told, and lets none out."""
+"""Long enough that a busy machine adds no `session.suspect` to what is told, and leaves none out."""
 REQUEST_S = 3.0
 SOON_S = 20.0
 """Longer than a session that is not renewed lasts."""

@@ -57,6 +57,8 @@ class Worker:
             case "state":
                 grant = self.grant
                 return {"held": grant.held, "token": grant.token, "reason": grant.lost_reason}
+            case "deadline":
+                return self.grant._hold.session.clock.deadline
             case "wall":
                 return time.time()
             case "lost_at":

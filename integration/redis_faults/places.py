@@ -251,13 +251,18 @@ class Trio(Replicated):
 
     def master(self) -> Kept | None:
         """Return the one that most sentinels say, if it says so too."""
+        named = self._named()
+        return named if named is not None and named.master() else None
+
+    def _named(self) -> Kept | None:
+        """Return the one that most sentinels say; it is not asked, as it may stand still."""
         says: Counter[tuple[str, int]] = Counter()
         for one in self.sentinels:
             with contextlib.suppress(redis.RedisError):
                 says[one.says()] += 1
         for address, count in says.most_common(1):
-            said = next(node for node in self.nodes if (node.host, node.port) == address)
-            return said if count > 1 and said.master() else None
+            named = next(node for node in self.nodes if (node.host, node.port) == address)
+            return named if count > 1 else None
         return None
 
     def leading(self, instead_of: Kept | None = None) -> Kept:
@@ -273,7 +278,8 @@ class Trio(Replicated):
         return self.leading()
 
     def _replaced(self, old: Kept) -> bool:
-        return self.master() not in (None, old)
+        named = self._named()
+        return named not in (None, old) and named.master()
 
     def _bring_back(self, old: Kept) -> None:
         """Start it as a replica: Sentinel leaves one that comes back as a master alone for 8 s."""

@@ -18,6 +18,7 @@ from integration.harness.process import eventually
 from integration.lateness import PutOff
 from integration.needing import needed
 from integration.sql_faults.conftest import PATIENT, SOON_S, Lab, sync
+from recipes._run import runtime
 from recipes.stores.sql import hearing, protocol
 from tests.pace import Pace, taking
 
@@ -32,8 +33,8 @@ RENEWED_S = LONG_S / 3
 FOUND_S = hearing.PROVE_S + hearing.LATE_S + RENEWED_S + 1
 """A connection that is silent is found to be within this time: it is tried with renewals."""
 NOTIFIED_S = 10.0
-"""If silence is not found, a waiter looks so soon only at what is notified; by itself when the holder's
-session may be over, which is two intervals of renewals away or more.
+"""So soon a waiter of `only_notified` looks only at what is notified, if silence is not found: by itself it
+looks after two thirds of its session or more, which is when the holder's may be over, too.
 """
 POOL_WAITS_S = 2.0
 """In this time a renewal gives the only connection back."""
@@ -41,9 +42,10 @@ POOL_WAITS_S = 2.0
 
 @pytest.fixture
 def only_notified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have waiters look by time so seldom that none is woken by that."""
+    """Have waiters look by time so seldom that none is woken by that, nor by the re-read that each does."""
     monkeypatch.setattr(protocol, "NEXT_S", 1000.0)
     monkeypatch.setattr(protocol, "LONGEST_S", 1000.0)
+    monkeypatch.setattr(runtime, "LONGEST_REREAD_S", 1000.0)
 
 
 @pytest.fixture
@@ -75,20 +77,20 @@ def silence_never_found() -> Iterator[None]:
         yield
 
 
-def hand_over(lab: Lab, held: Held, waiter: Actor, *by: servers.Server, within_s: float) -> Held:
+def hand_over(lab: Lab, held: Held, waiter: Actor, *through: servers.Server, within_s: float) -> Held:
     """Have a client wait for a lock that is then released; it is granted in time. Return that grant."""
     waiting = waiter.start_acquire(lab.name)
     assert lab.contenders_become(2, LONG_S)
     assert held.release()
-    granted = in_time(waiting, lab.server, *by, within_s=within_s)
+    granted = in_time(waiting, lab.server, *through, within_s=within_s)
     assert granted.token > held.token
     return granted
 
 
-def in_time(waiting: Future[Held], *by: servers.Server, within_s: float) -> Held:
+def in_time(waiting: Future[Held], *through: servers.Server, within_s: float) -> Held:
     """Return a grant, which comes in time but for what the machine and these servers are late."""
     with Pace() as pace:
-        late = PutOff(*(one.pid for one in by))
+        late = PutOff(*(one.pid for one in through))
         granted = waiting.result(SOON_S)
         took_s = pace.seconds
         assert took_s < within_s + pace.late_s() + late.seconds

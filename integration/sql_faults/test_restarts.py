@@ -183,7 +183,7 @@ def test_fault_02_a_client_stands_still_for_longer_than_its_session(lab: Lab) ->
     with Worker("faults.worker", lab.api, lab.url, SESSION_S) as worker:
         token = worker.ask("acquire", lab.name, 20)
         worker.stop()
-        lasting = lab.client(session_timeout=LASTING_S, **DEFAULTS)  # the worker may take long to end
+        lasting = lab.client(session_timeout=LASTING_S, **DEFAULTS)  # it holds until the worker has answered
         other = lasting.acquire(lab.name, timeout=SOON_S)
         assert other.token > token
         worker.go_on()
