@@ -183,7 +183,7 @@ class ZooKeeperStore(ServerStore):
         is_known = True
         while is_known:
             thief = KazooClient(self.server.address, client_id=taken, **self.server.kazoo_options)
-            thief.start(timeout=10)
+            thief.start(timeout=30)
             is_known = thief._session_id == session  # else it was given another session
             thief.stop()
             thief.close()

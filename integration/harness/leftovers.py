@@ -101,7 +101,7 @@ def kazoo_client(server: Server, *, timeout_s: float = 10) -> Generator[KazooCli
     """Yield a plain kazoo client of ``server``, connected."""
     options = server.kazoo_options if isinstance(server, ZooKeeper) else {}
     client = KazooClient(hosts=server.address, timeout=timeout_s, handler=_Steady(), **options)
-    client.start(timeout=10)
+    client.start(timeout=30)
     try:
         yield client
     finally:
