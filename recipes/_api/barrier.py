@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recipes._contract.deadline import duration
 from recipes._contract.names import queue_of
 from recipes._programs.barrier import Party, cross, leave
+from recipes._rules.barrier import GivenUp
 from recipes._run.runtime import new_id
 from recipes.events import titled
 from recipes.guarantees import require
@@ -95,12 +96,15 @@ class BaseBarrier:
         call: Call = runtime.call(owner, whole_s)
         return party, call
 
-    def _given_up(self) -> frozenset[str]:
-        """Return the ids of contenders here, and of sessions, that are still to be withdrawn, or to end."""
+    def _given_up(self) -> GivenUp:
+        """Return what is still to be withdrawn here, and which sessions are still to end."""
         jobs = list(self._runtime.cleaning.values())
-        tickets = (job.ticket for job in jobs if job.ticket is not None)
+        tickets = [job.ticket for job in jobs if job.ticket is not None and job.ticket.queue == self._queue]
         ended = (job.session.id for job in jobs if job.ends_session and job.session.id)
-        return frozenset((*ended, *(ticket.id for ticket in tickets if ticket.queue == self._queue)))
+        return GivenUp(
+            frozenset((*ended, *(ticket.id for ticket in tickets))),
+            frozenset(int(ticket.data) for ticket in tickets),
+        )
 
     @property
     def _title(self) -> str:

@@ -31,7 +31,17 @@ from recipes._programs.queueing import _unanswered, calm, due_at
 from recipes._programs.steps import Abandon, Attach, Emit, Now, Wait
 from recipes._record import record
 from recipes._rules import barrier as rules
-from recipes._rules.barrier import LEAVING, PARTY, PASSED, Behind, Decides, Missing, Named, Record
+from recipes._rules.barrier import (
+    LEAVING,
+    PARTY,
+    PASSED,
+    Behind,
+    Decides,
+    GivenUp,
+    Missing,
+    Named,
+    Record,
+)
 from recipes._rules.exclusive import EVERYBODY
 from recipes.errors import (
     BarrierBroken,
@@ -63,7 +73,7 @@ class Party:
         labels: The fields that all events of this call have.
         new_id: Makes the id of its contender.
         number: Makes the number of a write.
-        left: Returns the ids of contenders and sessions that this client gave up, and that may stand still.
+        left: Returns what this client gave up here, and does not know to be gone.
         owner: Makes what its contender says of its maker.
         timeout_s: What the caller allowed; None: any time.
         until: When that is over.
@@ -76,7 +86,7 @@ class Party:
     labels: dict[str, Any]
     new_id: Callable[[], str]
     number: Callable[[], int]
-    left: Callable[[], frozenset[str]] = frozenset
+    left: Callable[[], GivenUp] = GivenUp
     owner: Callable[[], str] = str
     timeout_s: float | None = None
     until: float | None = None
@@ -205,7 +215,7 @@ def _come(party: Party) -> Program[None]:
             yield from Attach()
             stored = yield from Read(party.queue)
             record, left = party.record_of(stored), party.left()
-            if record is None or record.parties != party.parties or left:
+            if record is None or record.parties != party.parties or left.ids:
                 listing: Listing = yield from List(party.queue, MOST)
                 fit = rules.come(record, party.parties, listing.contenders, left)
                 if fit is None:

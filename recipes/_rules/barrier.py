@@ -29,6 +29,7 @@ __all__ = [
     "TIMED_OUT",
     "Behind",
     "Decides",
+    "GivenUp",
     "Missing",
     "Named",
     "Outcome",
@@ -126,6 +127,20 @@ class Waits:
     ids: frozenset[str]
 
 
+@record
+class GivenUp:
+    """What a client gave up, and does not know to be gone.
+
+    Attributes:
+        ids: Of contenders, and of sessions.
+        generations: Those that such contenders say they are of. One that does not stand may come to stand
+            yet: the request that makes it can be late.
+    """
+
+    ids: frozenset[str] = frozenset()
+    generations: frozenset[int] = frozenset()
+
+
 def pack(record: Record) -> bytes:
     """Return what to write."""
     lines = [f"{record.parties} {record.generation}"]
@@ -157,23 +172,23 @@ def named(record: Record, party: str) -> Named | None:
     return None
 
 
-def come(record: Record | None, parties: int, contenders: Contenders, left: frozenset[str]) -> Record | None:
+def come(record: Record | None, parties: int, contenders: Contenders, left: GivenUp) -> Record | None:
     """Return the record in which a party that comes may stand; None: others name another number of parties.
 
     Args:
         record: What is there.
         parties: How many pass together, as the party says.
         contenders: All that stand.
-        left: Ids of contenders, and of sessions, that the party's client has given up. While they stand,
-            they could be counted beside those that come in their place: so they break the generation.
+        left: What the party's client has given up. It could be counted beside what comes in its place, now
+            or when it comes to stand: so it breaks the generation.
     """
     if record is None:
         return Record(parties, 1)
     if record.parties != parties:
         return None if contenders else Record(parties, record.generation + 1)
     by_id = {one.id: one for one in contenders}
-    given_up = (one for one in _standing(record, contenders) if {one, by_id[one].session} & left)
-    return give_up(record, contenders) if any(given_up) else record
+    stands = any({one, by_id[one].session} & left.ids for one in _standing(record, contenders))
+    return give_up(record, contenders) if stands or record.generation in left.generations else record
 
 
 def give_up(record: Record, contenders: Contenders) -> Record:

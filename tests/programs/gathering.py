@@ -92,7 +92,7 @@ class User:
             LABELS,
             new_id,
             lambda: next(numbers),
-            lambda: frozenset(self.left),
+            lambda: rules.GivenUp(frozenset(self.left)),
             timeout_s=timeout_s,
         )
 

@@ -15,6 +15,7 @@ from recipes._rules.barrier import (
     TIMED_OUT,
     Behind,
     Decides,
+    GivenUp,
     Missing,
     Named,
     Outcome,
@@ -79,27 +80,36 @@ def test_a_party_blocks_nobody_and_is_blocked_by_nobody() -> None:
 
 
 def test_the_first_that_comes_begins_the_first_generation() -> None:
-    assert come(None, 3, (), NOBODY) == Record(3, 1)
+    assert come(None, 3, (), GivenUp()) == Record(3, 1)
 
 
 def test_one_that_comes_later_finds_the_generation_that_gathers() -> None:
     record = Record(3, 5)
-    assert come(record, 3, parties("ab"), NOBODY) == record
+    assert come(record, 3, parties("ab"), GivenUp()) == record
 
 
 def test_another_number_of_parties_counts_once_nothing_stands() -> None:
     record = Record(3, 5, (Outcome(4, PASSED, ("a", "b", "c")),))
-    assert come(record, 2, parties("c", 4), NOBODY) is None
-    assert come(record, 2, (), NOBODY) == Record(2, 6)
+    assert come(record, 2, parties("c", 4), GivenUp()) is None
+    assert come(record, 2, (), GivenUp()) == Record(2, 6)
 
 
 @pytest.mark.parametrize("left", [{"a"}, {"session of a"}])
 def test_one_that_its_client_gave_up_breaks_the_generation_in_which_it_stands(left: set[str]) -> None:
     record = Record(3, 5)
-    assert come(record, 3, parties("ab"), frozenset(left)) == Record(3, 6, (Outcome(5, GONE, ("a", "b")),))
+    given_up = GivenUp(frozenset(left))
+    assert come(record, 3, parties("ab"), given_up) == Record(3, 6, (Outcome(5, GONE, ("a", "b")),))
     decided = Record(3, 5, (Outcome(4, GONE, ("a",)),))
-    assert come(decided, 3, parties("a", 4), frozenset(left)) == decided
-    assert come(record, 3, parties("b"), frozenset(left)) == record
+    assert come(decided, 3, parties("a", 4), given_up) == decided
+    assert come(record, 3, parties("b"), given_up) == record
+
+
+def test_one_that_its_client_gave_up_and_that_may_come_to_stand_yet_breaks_its_generation() -> None:
+    record = Record(3, 5)
+    given_up = GivenUp(frozenset({"a"}), frozenset({4, 5}))
+    assert come(record, 3, parties("b"), given_up) == Record(3, 6, (Outcome(5, GONE, ("b",)),))
+    assert come(record, 3, (), given_up) == Record(3, 6)
+    assert come(Record(3, 6), 3, parties("b", 6), given_up) == Record(3, 6)
 
 
 def test_a_party_waits_until_as_many_stand() -> None:

@@ -9,7 +9,7 @@ from recipes._contract import operations as ops
 from recipes._contract.operations import Program
 from recipes._programs import barrier as programs
 from recipes._rules import barrier as rules
-from recipes._rules.barrier import Contenders, Decides, Named, Outcome, Record, Waits
+from recipes._rules.barrier import Contenders, Decides, GivenUp, Named, Outcome, Record, Waits
 from tests.simulation.bugs import swap
 
 __all__ = ["BUGS"]
@@ -31,7 +31,7 @@ def given_up_ones_count() -> list[Any]:
     """A party that was interrupted and comes again is counted twice."""
 
     def come(record: Any, parties: int, contenders: Contenders, left: Any) -> Any:
-        return original(record, parties, contenders, NOBODY)
+        return original(record, parties, contenders, GivenUp())
 
     original = rules.come
     return swap(rules, "come", come)
