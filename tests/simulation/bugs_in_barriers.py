@@ -37,6 +37,16 @@ def given_up_ones_count() -> list[Any]:
     return swap(rules, "come", come)
 
 
+def late_ones_of_its_own_count() -> list[Any]:
+    """What was given up before it stood is taken for gone, and is counted when it arrives."""
+
+    def come(record: Any, parties: int, contenders: Contenders, left: GivenUp) -> Any:
+        return original(record, parties, contenders, GivenUp(left.ids))
+
+    original = rules.come
+    return swap(rules, "come", come)
+
+
 def timeout_breaks_nothing() -> list[Any]:
     """One whose time is over leaves without a word, while others may decide that it passes."""
 
@@ -192,6 +202,7 @@ def leaving_is_mixed_up() -> list[Any]:
 BUGS = {
     "one less than the parties is enough": one_less_is_enough,
     "those that were given up count": given_up_ones_count,
+    "those that were given up count when they arrive": late_ones_of_its_own_count,
     "a timeout breaks nothing": timeout_breaks_nothing,
     "written whatever is there": written_whatever_is_there,
     "a race that was lost counts as won": lost_race_counts_as_won,

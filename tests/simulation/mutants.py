@@ -407,6 +407,7 @@ for _name, _where, _stores, _plant in (
     MUTANTS.append(Mutant(_name, _where, _stores, _plant, of="values"))
 _SHOWN = {
     in_barriers.given_up_ones_count: ZOOKEEPER,
+    in_barriers.late_ones_of_its_own_count: NOTIFIED,
     in_barriers.comes_again_after_a_lost_session: ZOOKEEPER,
     in_barriers.record_is_not_watched: ETCD,
     # The schedules of `tests/programs/gathering.py` find these two.
