@@ -186,9 +186,10 @@ def come(record: Record | None, parties: int, contenders: Contenders, left: Give
         return Record(parties, 1)
     if record.parties != parties:
         return None if contenders else Record(parties, record.generation + 1)
-    by_id = {one.id: one for one in contenders}
-    stands = any({one, by_id[one].session} & left.ids for one in _standing(record, contenders))
-    return give_up(record, contenders) if stands or record.generation in left.generations else record
+    # One of an earlier generation that was decided without it may be under way to this one.
+    ours = (one for one in contenders if {one.id, one.session} & left.ids)
+    counts = record.generation in left.generations or any(named(record, one.id) is None for one in ours)
+    return give_up(record, contenders) if counts else record
 
 
 def give_up(record: Record, contenders: Contenders) -> Record:

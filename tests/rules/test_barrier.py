@@ -104,6 +104,14 @@ def test_one_that_its_client_gave_up_breaks_the_generation_in_which_it_stands(le
     assert come(record, 3, parties("b"), given_up) == record
 
 
+def test_one_that_its_client_gave_up_on_its_way_to_the_generation_that_gathers_breaks_it() -> None:
+    record = Record(3, 5, (Outcome(4, PASSED, ("c", "d", "e")),))
+    came_late = (*parties("a", 4), *parties("c", 4), *parties("b"))
+    broken = Record(3, 6, (Outcome(4, PASSED, ("c", "", "")), Outcome(5, GONE, ("b",))))
+    assert come(record, 3, came_late, GivenUp(frozenset("a"))) == broken
+    assert come(record, 3, came_late, GivenUp(frozenset("c"))) == record
+
+
 def test_one_that_its_client_gave_up_and_that_may_come_to_stand_yet_breaks_its_generation() -> None:
     record = Record(3, 5)
     given_up = GivenUp(frozenset({"a"}), frozenset({4, 5}))
