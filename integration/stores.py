@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
 from sqlalchemy.pool import NullPool
 
 from integration import servers
@@ -183,7 +184,10 @@ class ZooKeeperStore(ServerStore):
         is_known = True
         while is_known:
             thief = KazooClient(self.server.address, client_id=taken, **self.server.kazoo_options)
-            thief.start(timeout=30)
+            try:
+                thief.start(timeout=30)
+            except KazooTimeoutError:  # the client took it back as this one connected, and kazoo gave up
+                continue
             is_known = thief._session_id == session  # else it was given another session
             thief.stop()
             thief.close()
