@@ -187,9 +187,14 @@ def come(record: Record | None, parties: int, contenders: Contenders, left: Give
     if record.parties != parties:
         return None if contenders else Record(parties, record.generation + 1)
     # One of an earlier generation that was decided without it may be under way to this one.
-    ours = (one for one in contenders if {one.id, one.session} & left.ids)
-    counts = record.generation in left.generations or any(named(record, one.id) is None for one in ours)
-    return give_up(record, contenders) if counts else record
+    ours = [
+        one.id for one in contenders if {one.id, one.session} & left.ids and named(record, one.id) is None
+    ]
+    if not ours and record.generation not in left.generations:
+        return record
+    standing = _standing(record, contenders)
+    # Naming those too decides for them: the client's next call breaks no further generation.
+    return _decided(record, GONE, (*standing, *(one for one in ours if one not in standing)), contenders)
 
 
 def give_up(record: Record, contenders: Contenders) -> Record:

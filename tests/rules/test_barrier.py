@@ -107,8 +107,9 @@ def test_one_that_its_client_gave_up_breaks_the_generation_in_which_it_stands(le
 def test_one_that_its_client_gave_up_on_its_way_to_the_generation_that_gathers_breaks_it() -> None:
     record = Record(3, 5, (Outcome(4, PASSED, ("c", "d", "e")),))
     came_late = (*parties("a", 4), *parties("c", 4), *parties("b"))
-    broken = Record(3, 6, (Outcome(4, PASSED, ("c", "", "")), Outcome(5, GONE, ("b",))))
+    broken = Record(3, 6, (Outcome(4, PASSED, ("c", "", "")), Outcome(5, GONE, ("b", "a"))))
     assert come(record, 3, came_late, GivenUp(frozenset("a"))) == broken
+    assert come(broken, 3, came_late, GivenUp(frozenset("a"))) == broken, "one generation is enough"
     assert come(record, 3, came_late, GivenUp(frozenset("c"))) == record
 
 
