@@ -19,10 +19,12 @@ OF = {
 """Schedules of other recipes on each store, and how many grants and observed states each has on average."""
 _SHARE = {"etcd": 1, "zookeeper": 1, "redis": 4, "sql": 20, "sql-polling": 20}
 """One of so many schedules of other recipes on each store; a store of cells has locks alone."""
+_LEAST = {"barrier": 100, "values": 40, "partitions": 5}
+"""So many of these on each store at least: fewer on SQL once let a barrier pass that should not have."""
 
 
 def by_default(store: str, of: str) -> int:
     """Return how many schedules of a kind the default run has on a store."""
     if of == "locks":
         return GATE[store]
-    return OF[of][0] // _SHARE[store] if store in _SHARE else 0
+    return max(OF[of][0] // _SHARE[store], _LEAST.get(of, 0)) if store in _SHARE else 0
