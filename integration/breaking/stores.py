@@ -64,8 +64,9 @@ def left(server: servers.Server, prefix: str, within_s: float, found: Collection
             return [*servers.leftovers(server, f"{prefix}/*").contenders]  # receipts run out by themselves
         if isinstance(server, servers.Database):
             receipts = server.ask("SELECT name, session FROM recipes_receipt")
-            own = [str((name, session)) for name, session in receipts if not name.startswith(stay)]
-            return [*(one for one in server.contenders() if one.startswith(prefix)), *own]
+            theirs = [(name, session) for name, session in receipts if name.startswith(f"{prefix}/")]
+            kept = [str((name, session)) for name, session in theirs if not name.startswith(stay)]
+            return [*(one for one in server.contenders() if one.startswith(f"{prefix}/")), *kept]
         if not isinstance(server, servers.Files):
             return [*servers.leftovers(server, prefix).contenders]
         return [one for name in _files(server, prefix) for one in _rows(server, name, name in unended)]

@@ -299,6 +299,7 @@ def test_fault_33_a_password_that_changes(clients: Clients, forgetful: SecureEtc
     try:
         held = one.acquire("x")
         waiting = other.start_acquire("x")
+        assert queued(forgetful, prefix, "x"), "it has logged in"
         passwords.append("another one")
         forgetful.change_password("another one")
         assert held.verify()
