@@ -99,7 +99,10 @@ class BaseBarrier:
     def _given_up(self) -> GivenUp:
         """Return what is still to be withdrawn here, and which sessions are still to end."""
         jobs = list(self._runtime.cleaning.values())
-        tickets = [job.ticket for job in jobs if job.ticket is not None and job.ticket.queue == self._queue]
+        sessions = {id(job.session): job.session for job in jobs}.values()
+        # Not from the jobs: one is done as its session ends here, which may live on the store for a while.
+        given_up = (ticket for session in sessions for ticket in session.waiters.given_up)
+        tickets = [ticket for ticket in given_up if ticket.queue == self._queue]
         ended = (job.session.id for job in jobs if job.ends_session and job.session.id)
         return GivenUp(
             frozenset((*ended, *(ticket.id for ticket in tickets))),

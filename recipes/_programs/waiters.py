@@ -11,7 +11,7 @@ from recipes._contract.wakeups import Changed, Disturbed, HandedOn, LocallyGone
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
     from recipes._contract.contenders import Ahead
-    from recipes._contract.operations import Entry
+    from recipes._contract.operations import Entry, Ticket
 
 __all__ = ["InProcessWaiters"]
 
@@ -29,6 +29,7 @@ class InProcessWaiters:
         self._waiting: dict[str, tuple[Entry, Mailbox]] = {}
         self._missing: set[str] = set()
         self._freed: dict[str, Entry] = {}
+        self._given_up: dict[str, Ticket] = {}
 
     def stand(self, contender_id: str) -> None:
         """Note a contender before it is made."""
@@ -49,6 +50,7 @@ class InProcessWaiters:
         self._waiting.pop(contender_id, None)
         self._missing.discard(contender_id)
         self._freed.pop(contender_id, None)
+        self._given_up.pop(contender_id, None)
         for mailbox, ref in list(listening.items()):
             mailbox.post(LocallyGone(ref))
             listening.pop(mailbox, None)
@@ -121,6 +123,18 @@ class InProcessWaiters:
     def waits_no_more(self, contender_id: str) -> None:
         """Note that it was granted, or given up."""
         self._waiting.pop(contender_id, None)
+
+    def give_up(self, ticket: Ticket) -> None:
+        """Note that nobody waits for it any more, though it may stand, or come to stand yet."""
+        self.waits_no_more(ticket.id)
+        self._given_up[ticket.id] = ticket
+        if ticket.id not in self._standing:  # another thread was quicker to withdraw it
+            self._given_up.pop(ticket.id, None)
+
+    @property
+    def given_up(self) -> tuple[Ticket, ...]:
+        """What was given up and is not known to be gone, whether or not the session has ended since."""
+        return tuple(self._given_up.values())
 
     @property
     def waiting(self) -> tuple[Entry, ...]:

@@ -16,6 +16,7 @@ from recipes._contract.names import parts_of
 from recipes._contract.operations import (
     End,
     Enqueue,
+    List,
     Look,
     Op,
     Open,
@@ -32,7 +33,7 @@ from recipes._contract.operations import (
     Write,
 )
 from recipes._contract.protocol import RequestContext
-from recipes._contract.wakeups import Changed, Event, HandedOn
+from recipes._contract.wakeups import Changed, Disturbed, Event, HandedOn
 from recipes._programs.cleaner import Job
 from recipes._programs.crew import Beside
 from recipes._programs.session import OpenFailed
@@ -223,10 +224,11 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
 
     A change that is notified meanwhile may be of what an operation before this one has watched, which asking
     this one again does not read, and no store shows that this client has released what is ahead: the next
-    `Wait` returns both.
+    `Wait` returns both. Nor does a listing read the value that was watched before it: where it is asked again
+    because the connection broke, that watch went too, and the next `Wait` says so.
     """
     retries = call.runtime.retries()
-    changed: dict[str, Changed | HandedOn] = {}
+    missed: dict[str, Event] = {}
     failures, again = 0, False
     while True:
         failures += 1
@@ -241,15 +243,17 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
         try:
             event = yield Receive(pause_s)  # any event cuts the pause short
             if isinstance(event, Changed | HandedOn):
-                changed[event.ref] = event
+                missed[event.ref] = event
+            elif isinstance(event, Disturbed) and isinstance(op, List) and op.watch:
+                missed[""] = event
             answer = yield from _once(op, call, again=again)
         except StoreUnavailable as error:
             lost = _where_it_was_asked(error)
             continue
         except Expired as expired:
             raise expired from call.last_error
-        for change in changed.values():
-            call.mailbox.post(change)
+        for event in missed.values():
+            call.mailbox.post(event)
         return answer
 
 

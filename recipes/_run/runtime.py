@@ -207,7 +207,7 @@ class Runtime(ABC):
         session = call.session
         if session is not None and (ticket is None or session.waiters.stands(ticket.id)):
             if ticket is not None:
-                session.waiters.waits_no_more(ticket.id)
+                session.waiters.give_up(ticket)
             if entry is None and call.entry is not None and call.entry.ticket is ticket:
                 entry = call.entry
             self.schedule(Job(session, ticket, entry))

@@ -334,4 +334,16 @@ RUNTIME = [
         "tests/run/test_struck.py::test_a_renewal_releases_what_an_interrupt_left_as_a_block_ended",
         lambda: rewritten(interpreter, "_renew", ("call.runtime.sweep()", "pass")),
     ),
+    TransportMutant(
+        "a watch that broke under a listing is forgotten",
+        CORE,
+        "tests/run/test_interpreter.py",
+        lambda: rewritten(interpreter, "_ask_again", ('missed[""] = event', "pass")),
+    ),
+    TransportMutant(
+        "what a client gave up at a barrier is forgotten as its session ends there",
+        CORE,
+        "tests/programs/test_barrier.py",
+        lambda: swap(InProcessWaiters, "given_up", ()),
+    ),
 ]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from recipes._api.barrier import BaseBarrier
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Entry, Listing, Snapshot, Stored, Ticket, Withdraw, Written
 from recipes._contract.wakeups import Disturbed
 from recipes._programs.barrier import NO_RECORD, Party, Place, cross, leave
 from recipes._programs.hold import REMOVED
 from recipes._programs.steps import Wait
-from recipes._rules.barrier import GONE, PARTY, PASSED, Outcome, Record, pack
+from recipes._rules.barrier import GONE, PARTY, PASSED, GivenUp, Outcome, Record, pack
 from recipes.errors import (
     BarrierBroken,
     BarrierMismatch,
@@ -25,6 +26,7 @@ from recipes.errors import (
 )
 from tests.programs.gathering import KEY, LABELS, Gathering, User, schedule
 from tests.programs.stepping import Played, Script, play
+from tests.run.doubles import HandRuntime
 from tests.simulation.bugs_in_barriers import BUGS
 
 SCHEDULES, WITHIN = 300, 1_000
@@ -360,3 +362,25 @@ def test_leaving_that_fails_is_finished_behind(error: BaseException, raised: typ
         played = leaving(**answers)
         assert isinstance(played.error, raised)
         assert len(played.abandoned) == 1
+
+
+@pytest.mark.parametrize("job_is_done", [False, True])
+def test_what_a_client_gave_up_is_known_until_its_session_has_ended_on_the_store(job_is_done: bool) -> None:
+    """Its request may arrive yet: it was counted beside what its client sent in its place."""
+    runtime = HandRuntime()
+    barrier, session = BaseBarrier(runtime, "start", 2), runtime.live()
+    ticket = Ticket(barrier._queue, "B", "id-1", "", b"7")
+    call = runtime.call(session=session)
+    session.waiters.stand(ticket.id)
+    runtime.abandon(call, ticket)
+    assert barrier._given_up() == GivenUp(frozenset({"id-1"}), frozenset({7}))
+    if job_is_done:  # the cleaner's, as the session has ended for this client
+        runtime.cleaned(runtime.jobs[0])
+        assert barrier._given_up() == GivenUp()
+    runtime.give_up("it was not renewed")
+    assert barrier._given_up() == GivenUp(frozenset({"id-1", session.id}), frozenset({7}))
+    assert BaseBarrier(runtime, "other", 2)._given_up() == GivenUp(frozenset({session.id}))
+    runtime.cleaned(runtime.jobs[-1])
+    if not job_is_done:
+        runtime.cleaned(runtime.jobs[0])
+    assert barrier._given_up() == GivenUp()

@@ -10,7 +10,7 @@ from recipes._contract import operations as ops
 from recipes._contract.contenders import DOWNGRADED, Contender
 from recipes._contract.deadline import NEVER, Deadline, Expired
 from recipes._contract.operations import Entry, Snapshot, Ticket
-from recipes._contract.wakeups import Changed, Gone, HandedOn, LocallyGone
+from recipes._contract.wakeups import Changed, Disturbed, Gone, HandedOn, LocallyGone
 from recipes._programs import steps
 from recipes._programs.session import OpenFailed, SessionEvent
 from recipes._rules.exclusive import EXCLUSIVE
@@ -261,6 +261,21 @@ def test_changes_that_come_in_pauses_are_kept_for_the_next_wait(runtime: HandRun
     assert run.answer(Changed("v")).answer(HandedOn("w")).result == [Changed("v"), HandedOn("w")]
 
 
+@pytest.mark.parametrize(
+    ("listing", "kept"),
+    [(ops.List("q", 10, watch=True), [Changed("v"), Disturbed()]), (ops.List("q", 10), [Changed("v")])],
+)
+def test_a_watch_that_broke_under_a_listing_is_kept_for_the_next_wait(
+    runtime: HandRuntime, listing: ops.List, kept: Any
+) -> None:
+    """The value that was watched before it is not read again: a party at a barrier waited for ever."""
+    run = Run(attached(runtime), listing)
+    for event in (Disturbed(), Changed("v"), Disturbed()):
+        run.fail(CUT).answer(event)
+    run.answer(ops.Listing(()))
+    assert sorted(run.call.mailbox.events, key=repr) == kept
+
+
 def test_out_of_time_in_a_pause_says_what_was_lost(runtime: HandRuntime) -> None:
     run = Run(attached(runtime), ops.Check(MINE))
     run.fail(CUT)
@@ -339,6 +354,20 @@ def test_what_waits_is_known_until_it_is_abandoned(runtime: HandRuntime) -> None
     runtime.abandon(run.call, TICKET, MINE)
     assert run.call.session.waiters.waiting == ()
     assert run.call.session.waiters.stands(TICKET.id), "until it is withdrawn"
+
+
+def test_what_is_abandoned_is_known_until_it_is_withdrawn_though_its_session_ends(
+    runtime: HandRuntime,
+) -> None:
+    run = Run(attached(runtime), ops.Enqueue(TICKET, EXCLUSIVE)).fail(CUT)
+    session, waiters = run.call.session, run.call.session.waiters
+    runtime.abandon(run.call, TICKET)
+    session.ended = "it was not renewed"
+    assert waiters.given_up == (TICKET,), "its request may arrive yet, where the session lives"
+    waiters.gone(TICKET.id)
+    assert waiters.given_up == ()
+    waiters.give_up(TICKET)  # another thread was quicker to withdraw it
+    assert waiters.given_up == ()
 
 
 def test_what_a_renewal_did_not_find_is_not_admitted(runtime: HandRuntime) -> None:

@@ -144,6 +144,7 @@ def remove_contender(injector: Injector) -> Any:
     if not standing:
         return None
     queue, one = injector.rng.choice(standing)
+    oracle.given_to.setdefault(one.contender, (queue, one.token))  # it may not have been looked at yet
     remove(store, oracle, (queue, one.token))
     return one.contender
 

@@ -230,9 +230,10 @@ class Oracle:
         since = self.head_since.pop(given(hold), None)
         if since is None:
             return
-        since = max(since, self.healthy_since, client.healthy_since, self.store.grants_from)
+        store = self.store
+        since = max(since, self.healthy_since, client.healthy_since, store.grants_from, store.let_go_at)
         waited = self.world.now - since
-        if waited > self.wake_within_s and not self.store.held_up:
+        if waited > self.wake_within_s and not store.held_up:
             raise Violation(f"L2: {client.name} was first in the queue for {waited:.1f} s before it was told")
 
     def heard(self, event: Any, mailbox: Any) -> None:
