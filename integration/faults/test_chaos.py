@@ -114,6 +114,8 @@ def client(lab: Lab, proxy: Proxy, number: int) -> Actor:
     from integration.faults.actors import APIS, actor
 
     options = {"session_timeout": SESSION_S, "request_timeout": 1.0}
+    if isinstance(lab.server, servers.Redis):
+        options["restart_grace"] = SESSION_S  # by default it grants nothing for longer than this runs
     one = actor(APIS[number % 2], proxy.url(lab.prefix), **options)
     lab._stack.callback(one.close)
     open_patiently(one)

@@ -91,7 +91,7 @@ def test_promise_l8_a_thousand_faulted_cycles(lab: Lab) -> None:
             task.result(30)
         return "cancellations"
 
-    leaves_nothing(lab, one, holder, cycle, FAULTED, watch)
+    leaves_nothing(lab, one, holder, cycle, FAULTED, ready=watch)
     lab.figure(", ".join(f"{count} {what}" for what, count in struck.items()))
     assert not lab.seen.of("session.lost")
 
@@ -102,6 +102,7 @@ def leaves_nothing(
     other: Actor,
     cycle: Callable[[int], None],
     times: int,
+    *,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """See that after so many cycles all is as it was after a few, and that closing leaves nothing.
