@@ -125,7 +125,7 @@ class InProcessWaiters:
         self._waiting.pop(contender_id, None)
 
     def give_up(self, ticket: Ticket) -> None:
-        """Note that nobody waits for it any more, though it may stand, or come to stand yet."""
+        """Note that nobody waits for it any more; it may stand, and what makes it may arrive late."""
         self.waits_no_more(ticket.id)
         self._given_up[ticket.id] = ticket
         if ticket.id not in self._standing:  # another thread was quicker to withdraw it
