@@ -16,10 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from integration.chaos.batch import commit, program
-from integration.exactly_once.run import PEERS, STORES, Plan, Result, run
+from integration.exactly_once.run import PEERS, STORES, Plan, Result, fitting, run
 
 SHORT = {
-    "etcd": "etcd-3.5",
+    "etcd": "etcd-3.4",
     "zookeeper": "zookeeper-3.8",
     "redis": "redis-7",
     "postgres": "postgres-15",
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for store in asked.store or STORES:
         with STORES[SHORT.get(store, store)]() as server:
             for client in asked.client or APIS:
-                result = run(server, client, plan)
+                result = run(server, client, fitting(plan, server))
                 good = good and bool(result.wrong) == (client in PEERS)
                 found.append(result)
                 print(_line(result, plan), flush=True)

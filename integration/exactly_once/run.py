@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from integration.proxy import Proxy, Toll, matching
 from integration.redis_faults.nodes import Kept
 from integration.stores import make_tables
 
-__all__ = ["PEERS", "STORES", "Plan", "Result", "run"]
+__all__ = ["PEERS", "STORES", "Plan", "Result", "fitting", "run"]
 
 NAME = "orders"
 PATIENCE_S = 600.0
@@ -302,6 +302,12 @@ class Run:
     def _wait(self, until: Callable[[], bool]) -> None:
         with self._changed:
             assert self._changed.wait_for(until, PATIENCE_S), f"stuck after {self._answered()} additions"
+
+
+def fitting(plan: Plan, server: servers.Server) -> Plan:
+    """Return the plan for a server; one that forgets what it has answered when it is killed is not killed."""
+    forgets = isinstance(server, servers.Etcd) and server.forgets_when_killed()
+    return replace(plan, kills=0) if forgets else plan
 
 
 def run(server: servers.Server, client: str, plan: Plan) -> Result:

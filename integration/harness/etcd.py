@@ -58,6 +58,15 @@ class Etcd(Server):
     def version(self) -> str:
         return str(self.ask("/version", method="GET")["etcdserver"])
 
+    def forgets_when_killed(self) -> bool:
+        """Whether this release may lose what it has answered when it is killed, as the only member.
+
+        It answered before it had written: https://github.com/etcd-io/etcd/issues/14370. Until 3.5.2 it could
+        also take a write for done that was not: https://github.com/etcd-io/etcd/issues/13766.
+        """
+        numbers = tuple(map(int, re.findall(r"\d+", self.version())[:3]))
+        return numbers < (3, 4, 21) or (3, 5) <= numbers < (3, 5, 5)
+
     def ask(self, path: str, body: object = None, *, method: str = "POST", timeout_s: float = 5) -> Any:
         """Make one gateway call and return the decoded answer; RuntimeError if it is not 200."""
         connection = self.connection(None, timeout_s)
