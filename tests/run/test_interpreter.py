@@ -268,7 +268,7 @@ def test_changes_that_come_in_pauses_are_kept_for_the_next_wait(runtime: HandRun
 def test_a_watch_that_broke_under_a_listing_is_kept_for_the_next_wait(
     runtime: HandRuntime, listing: ops.List, kept: Any
 ) -> None:
-    """The value that was watched before it is not read again: a party at a barrier waited for ever."""
+    """The value that was watched before is not read again: a party waited until it looked by itself."""
     run = Run(attached(runtime), listing)
     for event in (Disturbed(), Changed("v"), Disturbed()):
         run.fail(CUT).answer(event)

@@ -30,7 +30,7 @@ class Fates:
         written: What is called after every write.
         by: The request that is being carried out, if it is one that may write.
         held_up: Whether what one client does not finish may keep all from acting on a queue.
-        let_go_at: When the server itself ended last what kept others from a queue, by true time.
+        let_go_at: When the server itself ended last what others waited for, by true time.
         late: What arrives when the fault is over.
         very_late: What arrives when its sender has long gone on, and when; ``very_late_s``: after how long.
     """

@@ -534,8 +534,9 @@ class SqlStore(Fates):
     def tick(self) -> None:
         now = self.world.now
         for t in [t for t in self.db.open if not t.waits and t.touched_at + IDLE_S <= now]:
+            if any(t in other.waits for other in self.db.open):
+                self.let_go_at = now
             self.db.end(t)
-            self.let_go_at = now
         for at, gate in self.resting:
             gate.open = at <= now
         self.resting = [entry for entry in self.resting if entry[0] > now]
