@@ -192,14 +192,17 @@ def come(record: Record | None, parties: int, contenders: Contenders, left: Give
     ]
     if not ours and record.generation not in left.generations:
         return record
+    return give_up(record, contenders, ours)
+
+
+def give_up(record: Record, contenders: Contenders, ours: Iterable[str] = ()) -> Record:
+    """Return the record once its generation is broken because a party has gone.
+
+    Those of the client's own that are on their way to it are named too, which decides for them: the client's
+    next call breaks no further generation.
+    """
     standing = _standing(record, contenders)
-    # Naming those too decides for them: the client's next call breaks no further generation.
     return _decided(record, GONE, (*standing, *(one for one in ours if one not in standing)), contenders)
-
-
-def give_up(record: Record, contenders: Contenders) -> Record:
-    """Return the record once its generation is broken because a party has gone."""
-    return _decided(record, GONE, _standing(record, contenders), contenders)
 
 
 def decide(
