@@ -202,7 +202,7 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
             max_waiters: How many may wait for it, with this one; it does not wait as one
                 more. 0: acquire it only if that takes no waiting. None: any number.
             on_session_lost: What to do when the place in the queue is gone, with the session or by
-                an operator's hand: "requeue" at the tail, or "fail".
+                an operator's hand: "requeue" at the tail, or "fail". What did not have to wait has none.
             on_queued: Called with the number of those ahead if it has to wait, and each time it
                 queues again. It runs where callbacks of `Lost` do, after the earlier ones of this
                 call: in a thread for them, or soon in the loop.

@@ -80,7 +80,8 @@ class Attempt:
             too, as far as they are known; may raise. Returns whether its owner holds something in this queue.
         max_waiters: How many may wait, with this one; None: any number.
         rule_again: The rule by which it queues again; None: the same.
-        requeues: Whether to queue again when the place in the queue is lost.
+        requeues: Whether to queue again when the place in the queue is lost. Without a wait there was none.
+        queued: Whether it turned out, since it queued the last time, that it has to wait.
         position: How many were ahead when last looked.
         max_hold_s: For how long it may be held without progress.
         seldom: Whether its contender is looked at once per TTL only while it is held.
@@ -101,6 +102,7 @@ class Attempt:
     max_waiters: int | None = None
     rule_again: Rule | None = None
     requeues: bool = True
+    queued: bool = False
     position: int | None = None
     number: int = 0
     started_at: float = 0.0
@@ -118,6 +120,7 @@ class Attempt:
         if self.number and self.rule_again is not None:
             self.rule = self.rule_again
         self.number += 1
+        self.queued = False
         kind, minds_marks = self.rule.kind, self.rule.minds_marks
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
 
@@ -175,20 +178,18 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
     attempt.started_at = yield from Now()
     while True:
         ticket = attempt.next_ticket()
-        stood = False
         try:
             yield from Attach()
             if attempt.beside:
                 yield from all_held(attempt.beside)
             snapshot = yield from Enqueue(ticket, attempt.rule)
-            stood = True
             mine = yield from _wait_turn(attempt, snapshot)
             return (yield from _admit(attempt, mine))
         except GeneratorExit:
             raise
         except SessionLost as lost:
             yield from Abandon(ticket)
-            if attempt.beside or (stood and not attempt.requeues):
+            if attempt.beside or (attempt.queued and not attempt.requeues):
                 yield from _tell_end(attempt, "cancelled", reason="SessionLost")
                 raise SessionLost(lost.reason, attempt.name, recipe=attempt.recipe) from None
             yield from Emit(attempt.transition("requeued", reason=lost.reason))
@@ -238,7 +239,7 @@ def _try_once(attempt: Attempt, ticket: Ticket) -> Program[HeldState | None]:
     if mine is not None and free:
         if attempt.takes_permits:
             yield from _compare_limits(attempt, snapshot)
-        settled = yield from _to_hold(attempt, snapshot, to_confirm=snapshot.to_confirm, waited=False)
+        settled = yield from _to_hold(attempt, snapshot, to_confirm=snapshot.to_confirm)
         mine, free = _standing(settled), not attempt.rule.blockers(settled.ahead)
     if mine is None or not free:
         yield from Withdraw(ticket, mine)
@@ -348,7 +349,7 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
     """Watch and wait, step by step, until nobody blocks; returns the entry that is granted."""
     mine, to_confirm = _standing(snapshot), snapshot.to_confirm
     armed: Ahead = ()
-    told = joined = False
+    joined = False
     disturbed = 0
     due = yield from due_at(snapshot.due_s)
     if attempt.takes_permits:
@@ -357,14 +358,13 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
         targets = attempt.targets(snapshot)
         if not targets:
             if attempt.takes_permits or to_confirm:
-                snapshot = yield from _to_hold(attempt, snapshot, to_confirm=to_confirm, waited=told)
+                snapshot = yield from _to_hold(attempt, snapshot, to_confirm=to_confirm)
                 mine, armed = _standing(snapshot), ()
             if not to_confirm or not attempt.targets(snapshot):
                 return mine
             due = yield from due_at(snapshot.due_s)
             continue  # a server that has taken over knows of somebody ahead
-        yield from _tell_place(attempt, attempt.ahead_in(snapshot), first=not told)
-        told = True
+        yield from _tell_place(attempt, attempt.ahead_in(snapshot))
         if targets != armed:
             seen, armed = yield from _arm(attempt, mine, snapshot, targets)
         else:
@@ -390,23 +390,26 @@ def _wait_turn(attempt: Attempt, snapshot: Snapshot) -> Program[Entry]:
         mine = _standing(snapshot)
 
 
-def _tell_place(attempt: Attempt, position: int, *, first: bool) -> Program[None]:
-    """Say how many are ahead: that it queues, if this is the ``first`` look, and what has changed since."""
+def _tell_place(attempt: Attempt, position: int) -> Program[None]:
+    """Say how many are ahead: at first that it queues, and then what has changed since."""
     moved, attempt.position = position != attempt.position, position
-    if first:
+    if not attempt.queued:
+        attempt.queued = True
         yield from Emit(attempt.transition("queued", position=position))
         attempt.on_queued(position)
     if moved:
         attempt.on_position(position)
 
 
-def _to_hold(attempt: Attempt, snapshot: Snapshot, *, to_confirm: bool, waited: bool) -> Program[Snapshot]:
+def _to_hold(attempt: Attempt, snapshot: Snapshot, *, to_confirm: bool) -> Program[Snapshot]:
     """Have what nobody blocks hold; returns the queue as it is by then."""
     if to_confirm:
         snapshot = yield from Confirm(_standing(snapshot), attempt.rule)
         if attempt.rule.blockers(snapshot.ahead):
             return snapshot
-    if attempt.takes_permits and not (yield from permits.mark(_standing(snapshot), snapshot, waited=waited)):
+    if not attempt.takes_permits:
+        return snapshot
+    if not (yield from permits.mark(_standing(snapshot), snapshot, waited=attempt.queued)):
         raise SessionLost(REMOVED)
     return snapshot
 

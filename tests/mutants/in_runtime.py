@@ -39,8 +39,8 @@ def _never_due(due_s: Any) -> Program[None]:
 
 
 def _confirmed_whoever_is_ahead() -> list[Any]:
-    def to_hold(attempt: Any, snapshot: Any, *, to_confirm: bool, waited: bool) -> Program[Any]:
-        seen = yield from original(attempt, snapshot, to_confirm=to_confirm, waited=waited)
+    def to_hold(attempt: Any, snapshot: Any, *, to_confirm: bool) -> Program[Any]:
+        seen = yield from original(attempt, snapshot, to_confirm=to_confirm)
         return replace(seen, ahead=(), complete=True, position=0)
 
     original = queueing._to_hold

@@ -591,6 +591,29 @@ def test_queueing_again_may_be_forbidden() -> None:
     assert played.events == ["lock.requeued", "lock.queued", "lock.cancelled"]  # no place was lost at first
 
 
+def test_what_did_not_have_to_wait_has_lost_no_place() -> None:
+    """Where a session's end shows only as its grant is confirmed, the next finds the same queue."""
+    at, first = session(), replace(snapshot(), to_confirm=True)
+    script = Script(Attach=at, Enqueue=first, Confirm=[SessionLost("gone"), snapshot()], Admit=admitted(at))
+    played = play(acquire(replace(attempt(), requeues=False)), script)
+    assert played.events == ["lock.requeued", "lock.acquired"]
+    assert played.abandoned == [ticket(1)]
+
+
+def test_a_place_that_was_waited_in_is_lost_where_its_grant_is_confirmed() -> None:
+    script = Script(
+        Attach=session(),
+        Enqueue=replace(snapshot("a"), to_confirm=True),
+        Watch=True,
+        Wait=Granted(entry().ref),
+        Confirm=SessionLost("gone"),
+    )
+    played = play(acquire(replace(attempt(), requeues=False)), script)
+    assert isinstance(played.error, SessionLost)
+    assert played.events == ["lock.queued", "lock.cancelled"]
+    assert played.abandoned == [ticket(1)]
+
+
 # The bound on waiters.
 
 
