@@ -416,11 +416,20 @@ class AsyncGrant(_BaseGrant):
             return
         import asyncio  # noqa: PLC0415 - as in lock.py
 
-        if asyncio.current_task() is body:  # cancelling itself would strike behind the block
+        if asyncio._get_running_loop() is None:  # noqa: SLF001 - the process ends, and the loop has ended
+            return
+        if self._in_body():  # cancelling itself would strike behind the block
             asyncio.get_running_loop().call_soon(self._interrupt)
             return
         self._interrupted = True
         body.cancel()
+
+    def _in_body(self) -> bool:
+        """Whether this is called in the task that has entered it."""
+        import asyncio  # noqa: PLC0415 - as in lock.py
+
+        runs = asyncio._get_running_loop() is not None  # noqa: SLF001 - as in blocking.py
+        return runs and asyncio.current_task() is self._body
 
     async def __aenter__(self) -> Self:
         self._check_or_leave()

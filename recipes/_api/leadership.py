@@ -125,15 +125,13 @@ class AsyncLeadership(_BaseLeadership, AsyncSaying):
 
     def _end_with_client(self) -> None:
         """Have the body cancelled also if somebody else closes the client, which gives this back."""
-        import asyncio  # noqa: PLC0415 - as in lock.py
-
         told = self._hold.on_end
 
         def on_end() -> None:
             if told is not None:
                 told()
             closed = self._runtime.state.closed is not None
-            if closed and self._hold.released and asyncio.current_task() is not self._body:
+            if closed and self._hold.released and not self._in_body():
                 self._interrupt()
 
         self._hold.on_end = on_end

@@ -27,6 +27,7 @@ class Saying(Grant):
     def _say(self, data: bytes, most: int) -> None:
         if self._speaking._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - nobody else knows
             raise ReentrantCall
+        self.check()  # first: in a forked child nobody frees the lock
         with self._speaking:
             self.check()
             program = rewrite(self._hold, None, data, most)
@@ -44,6 +45,7 @@ class AsyncSaying(AsyncGrant):
         super().__init__(runtime, hold, cancels=cancels)
 
     async def _say(self, data: bytes, most: int) -> None:
+        self.check()  # first, as above
         async with self._speaking:
             self.check()
             program = rewrite(self._hold, None, data, most)

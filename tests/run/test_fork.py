@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -146,6 +147,36 @@ def test_a_child_of_a_closed_client_is_closed() -> None:
     assert in_child(lambda: client.session.state) == "closed"
     unused = recipes.connect("memory://")
     assert in_child(lambda: unused.open().session.state) == "held"
+
+
+def test_the_child_may_proclaim_nothing_where_the_parent_is_at_it() -> None:
+    """It waited for ever for a thread that it does not have."""
+    backend = FaultyBackend()
+    with Client(backend, SETTINGS) as client:
+        leadership = client.election("x").campaign("a")
+        asked, answer = threading.Event(), threading.Event()
+
+        def slowly(request: Any) -> None:
+            if type(request.op).__name__ == "Rewrite":
+                asked.set()
+                answer.wait()
+
+        backend.before = slowly
+        proclaiming = threading.Thread(target=leadership.proclaim, args=("b",))
+        proclaiming.start()
+        asked.wait()
+
+        def look() -> str | None:
+            signal.alarm(10)  # else it hangs
+            try:
+                leadership.proclaim("c")
+            except LockLost as lost:
+                return lost.reason
+            return None
+
+        assert in_child(look) == "forked"
+        answer.set()
+        proclaiming.join()
 
 
 @in_loop
