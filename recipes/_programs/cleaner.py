@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import End, Entry, Program, Settle, Ticket, Withdraw, Write
-from recipes._programs.steps import Emit, Wait
+from recipes._contract.wakeups import Disturbed
+from recipes._programs.steps import Emit, Now, Wait
 from recipes._record import record
 from recipes.errors import SessionLost, StoreError
 from recipes.events import Transition
@@ -19,9 +20,10 @@ from recipes.events import Transition
 if TYPE_CHECKING:
     from recipes._programs.hold import StoreSession
 
-__all__ = ["Job", "clean"]
+__all__ = ["Job", "clean", "rest"]
 
 REFUSED_PAUSE_S = 1.0
+"""After so long what was refused is tried again, all of it; other jobs do not wait for that."""
 
 
 @record
@@ -49,7 +51,7 @@ class Job:
 
 
 def clean(job: Job) -> Program[bool]:
-    """Do one job; returns whether it is done, or has to be done again behind the others.
+    """Do one job; returns whether it is done, or was refused, and has to be tried again later.
 
     A ticket or a write has no deadline: it is settled, or its session ends. To end a session there
     is as much time as it is long: after that it has ended by itself, since nobody
@@ -68,8 +70,15 @@ def clean(job: Job) -> Program[bool]:
         return True
     except StoreError:
         # Refused, for now or for good; a contender that stands blocks others, so ask on.
-        if job.ends_session:
-            return True
-        yield from Wait(REFUSED_PAUSE_S)
-        return False
+        return job.ends_session
     return True
+
+
+def rest(refused_at: float) -> Program[bool]:
+    """Wait until it is time to try again what was refused, or a session ends; False: do another job first.
+
+    The one who has another job posts `Disturbed`.
+    """
+    now = yield from Now()
+    event = yield from Wait(max(refused_at + REFUSED_PAUSE_S - now, 0.0))
+    return not isinstance(event, Disturbed)

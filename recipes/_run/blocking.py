@@ -21,9 +21,9 @@ from recipes import events
 from recipes._contract.connection import Connection
 from recipes._contract.deadline import Deadline
 from recipes._contract.operations import Program
-from recipes._contract.wakeups import Event
-from recipes._programs.cleaner import Job, clean
-from recipes._programs.hold import HeldState
+from recipes._contract.wakeups import Disturbed, Event
+from recipes._programs.cleaner import Job, clean, rest
+from recipes._programs.hold import HeldState, StoreSession
 from recipes._programs.session import keep
 from recipes._run.callbacks import Callbacks
 from recipes._run.interpreter import Receive, interpret
@@ -103,6 +103,8 @@ class BlockingRuntime(Runtime):
         self._starting = threading.RLock()  # a signal handler may close the client
         self._keepalive: threading.Thread | None = None
         self._cleaner: threading.Thread | None = None
+        self._closer: threading.Thread | None = None
+        self._ending: StoreSession | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._callbacks = Callbacks()
 
@@ -212,7 +214,7 @@ class BlockingRuntime(Runtime):
         program = keep(self.state, self.settings.session_timeout_s, current)
         self.run(program, call)
         late = self.state.session
-        if late is not None:  # it began while the client was being closed
+        if late is not None and late is not self._ending:  # it began while the client was being closed
             self._end(late)
 
     def run_behind(self, program: Program[None], call: Call) -> None:
@@ -222,25 +224,54 @@ class BlockingRuntime(Runtime):
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a thread of its own if it ends a session; never blocks."""
         if job.ends_session:
-            _thread("closer", self._clean_one, job)
+            self._closer = _thread_behind("closer", self._clean_one, job)
             return
         with section.mark, self._starting:  # so that a cleaner either sees the job, or has ended
             self._jobs.put(job)
             if self.state.closed is not None:
                 self._jobs.put(None)
-            if self._cleaner is None:
-                _thread("cleaner", self._clean, self._jobs)
+            if not self._cleans():
+                _thread_behind("cleaner", self._clean, self._jobs)
+        if (resting := self.resting) is not None:
+            resting.post(Disturbed())
+
+    def renewing(self) -> None:
+        """See to what an interrupt has left undone, or a process that could start no thread."""
+        super().renewing()
+        if self.cleaning and not self._jobs.empty() and not self._cleans():
+            _thread_behind("cleaner", self._clean, self._jobs)
+
+    def _cleans(self) -> bool:
+        return self._cleaner is not None and self._cleaner.is_alive()
 
     def _clean(self, jobs: queue.SimpleQueue[Job | None]) -> None:
         with section.mark, self._starting:
-            if self._cleaner is not None or jobs.empty():  # another was quicker, and did it all
+            if self._cleans() or jobs.empty():  # another was quicker, and did it all
                 return
+            if self._cleaner is not None:
+                self._put(self.to_clean())
             self._cleaner = threading.current_thread()
-        while not self._cleaned_all(job := jobs.get()):
-            if job is not None and not self._clean_one(job):
-                jobs.put(job)
-                if self.state.closed is not None:
-                    jobs.put(None)  # the one that closing put may have come before
+        while True:
+            if self.refused and jobs.empty():
+                self._rest()
+            elif self._cleaned_all(job := jobs.get()):
+                return
+            elif job is not None and not self._clean_one(job):
+                self.was_refused(job)
+
+    def _rest(self) -> None:
+        """Wait until it is time to try again what was refused, or there is another job."""
+        call, again = self.begin_rest(), not self.may_rest()
+        if not again and self._jobs.empty():
+            again = self.run(rest(self.refused_at), call)
+        call.finish()
+        self._put(self.end_rest(again=again))
+
+    def _put(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            self._jobs.put(job)
+        if jobs and self.state.closed is not None:
+            self._jobs.put(None)  # the one that closing put may have come before
 
     def _clean_one(self, job: Job) -> bool:
         """Do a job; False if it has to be done again."""
@@ -256,7 +287,7 @@ class BlockingRuntime(Runtime):
     def _cleaned_all(self, job: Job | None) -> bool:
         """Whether the client is closed and no job is left; one that comes later has a thread started."""
         with section.mark, self._starting:
-            if job is None and self._jobs.empty():
+            if job is None and self._jobs.empty() and not self.refused:
                 self._cleaner = None
                 return True
         return False
@@ -283,34 +314,36 @@ class BlockingRuntime(Runtime):
             if state.closed is not None:
                 return []
             state.closed = "closed"
-        session, holds = state.session, self.holds
-        now = self.now()
-        released = [hold for hold in holds if hold.release(now, self.emit)]
-        waits = True
+            session = self._ending = state.session
+        holds, now = self.holds, self.now()
+        begun = waits = False
         try:
-            if session is not None:
-                waits = self._end(session)
+            released = [hold for hold in holds if hold.release(now, self.emit)]
+            begun = True
+            waits = session is None or self._end(session)
             self.let_go(released, now)
         finally:
+            if session is not None and not begun:  # an interrupt
+                self.schedule(Job(session, None))
             self._stop_threads(waits=waits)
         return released
 
     def _end(self, session: Any) -> bool:
         """End a session on the store; False if that is done behind."""
-        self.close_session(session)
         job = Job(session, None)
         call = self.call(None, CLOSE_WITHIN_S)
         call.session = session
-        behind = False
         try:
+            self.close_session(session)
             self.run(clean(job), call)
         except ReentrantCall:  # no answer comes before the handler returns, or the hook of a fork
-            behind = True
+            self.schedule(job)  # which closes the connection, too
+            return False
+        except BaseException:  # an interrupt
             self.schedule(job)
-        finally:
-            if not behind:  # else the thread that does the job closes it
-                session.connection.close()
-        return not behind
+            raise
+        session.connection.close()
+        return True
 
     def _stop_threads(self, *, waits: bool) -> None:
         self.state.wake_keepalive()
@@ -324,6 +357,11 @@ class BlockingRuntime(Runtime):
     def leave(self) -> None:
         """Close; see the base."""
         self.close()
+        session = self.state.session
+        if session is not None:  # an interrupt has kept `close` from it
+            self._end(session)
+        if (closer := self._closer) is not None:
+            closer.join(CLOSE_WITHIN_S)
 
     def after_fork(self) -> None:
         """In the child: as the base says, with threads of its own."""
@@ -331,5 +369,16 @@ class BlockingRuntime(Runtime):
         self._start_threads_afresh()
 
 
-def _thread(name: str, target: Callable[..., object], *args: Any) -> None:
-    threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True).start()
+def _thread(name: str, target: Callable[..., object], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _thread_behind(name: str, target: Callable[..., object], *args: Any) -> threading.Thread | None:
+    """Start a thread for what a call leaves behind; None if that fails, which hides no error of the call."""
+    try:
+        return _thread(name, target, *args)
+    except RuntimeError:
+        log.warning("what a call left behind is not withdrawn yet: no thread could be started", exc_info=True)
+        return None

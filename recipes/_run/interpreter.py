@@ -16,7 +16,6 @@ from recipes._contract.names import parts_of
 from recipes._contract.operations import (
     End,
     Enqueue,
-    List,
     Look,
     Op,
     Open,
@@ -33,7 +32,7 @@ from recipes._contract.operations import (
     Write,
 )
 from recipes._contract.protocol import RequestContext
-from recipes._contract.wakeups import Changed, Disturbed, Event, HandedOn
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted, HandedOn
 from recipes._programs.cleaner import Job
 from recipes._programs.crew import Beside
 from recipes._programs.session import OpenFailed
@@ -62,6 +61,9 @@ __all__ = ["Effects", "Receive", "interpret"]
 T = TypeVar("T")
 END_UNBORN_WITHIN_S = 1.0
 AT_ONCE = frozenset((Now, Emit, Admit, Abandon, BehindOwn))
+JOINING = (Enqueue, Probe)
+KEPT = (Changed, Disturbed, Gone, Granted, HandedOn)
+"""What the next `Wait` returns if it came while an operation was asked again."""
 UNTIL_DONE = (Open, Withdraw, Settle, End)
 """What is asked again whatever the user's policy says: its end is the session's, or its time is over."""
 
@@ -190,6 +192,8 @@ def _wait(op: Wait, call: Call) -> Effects[Event | None]:
         at_most_s = min(at_most_s, max(op.due_at - call.runtime.now(), 0.0))
     try:
         found = yield Receive(at_most_s)
+        if found is None:
+            call.deadline.bound(None, call.runtime.now())
     except Expired as expired:
         if session.clock is not None and session.clock.state(call.runtime.now()) != "held":
             raise expired from _silent(call, "two renewals of the session were not answered")
@@ -222,13 +226,12 @@ def _ask_store(op: StoreOp[Any], call: Call) -> Effects[Any]:
 def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[Any]:
     """Carry out a store operation of which the first answer was lost.
 
-    A change that is notified meanwhile may be of what an operation before this one has watched, which asking
-    this one again does not read, and no store shows that this client has released what is ahead: the next
-    `Wait` returns both. Nor does a listing read the value that was watched before it: where it is asked again
-    because the connection broke, that watch went too, and the next `Wait` says so.
+    What is notified meanwhile may be of what an operation before this one has watched, which asking this one
+    again does not read: the next `Wait` returns it. Where the connection broke, what was watched before went
+    too, and the next `Wait` says so, unless this is what joins, before which nothing was watched.
     """
     retries = call.runtime.retries()
-    missed: dict[str, Event] = {}
+    missed: dict[Event, None] = {}
     failures, again = 0, False
     while True:
         failures += 1
@@ -242,17 +245,15 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
         call.runtime.retrying(op, lost)
         try:
             event = yield Receive(pause_s)  # any event cuts the pause short
-            if isinstance(event, Changed | HandedOn):
-                missed[event.ref] = event
-            elif isinstance(event, Disturbed) and isinstance(op, List) and op.watch:
-                missed[""] = event
+            if isinstance(event, KEPT) and not (isinstance(event, Disturbed) and isinstance(op, JOINING)):
+                missed[event] = None
             answer = yield from _once(op, call, again=again)
         except StoreUnavailable as error:
             lost = _where_it_was_asked(error)
             continue
         except Expired as expired:
             raise expired from call.last_error
-        for event in missed.values():
+        for event in missed:
             call.mailbox.post(event)
         return answer
 
@@ -374,7 +375,7 @@ def _open(op: Open, call: Call) -> Effects[Any]:
 
 
 def _renew(op: Renew, call: Call, session: StoreSession) -> Effects[Any]:
-    call.runtime.sweep()
+    call.runtime.renewing()
     call.deadline = Deadline.after(op.within_s, call.runtime.now())
     try:
         return (yield from session.protocol.renew(op, RequestContext(call.mailbox)))

@@ -267,6 +267,12 @@ class _Manual(Runtime):
                 self.settling[id(job)] = call.mailbox
         return call
 
+    def begin_rest(self) -> Call:
+        """Return the call in which the cleaner waits; it counts as busy from now on."""
+        call = super().begin_rest()
+        self._time.begin(call.mailbox)
+        return call
+
     def retries(self) -> Retries:
         """Return what has no pauses: asking again takes no time, so that a caller needs nobody to move it."""
         return Retries(lambda _state: 0.0, self.settings.stop, self.now())
@@ -289,9 +295,12 @@ class _Manual(Runtime):
         waits, settling = self._time.is_parked, self.settling
         if (self._wanted and not waits(self.state.keepalive)) or not all(map(waits, settling.values())):
             return False
-        jobs = list(self.cleaning.values())
+        resting, refused = self.resting, {id(job) for job in self.refused}
+        jobs = [job for job in list(self.cleaning.values()) if id(job) not in refused]
         ending = (id(job) in settling for job in jobs if job.ends_session)  # each in a thread of its own
         leaving = [id(job) in settling for job in jobs if not job.ends_session]  # one after the other
+        if refused and not leaving and not (resting is not None and waits(resting)):
+            return False
         return all(ending) and (not leaving or any(leaving))
 
 

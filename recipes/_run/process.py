@@ -133,7 +133,7 @@ def _warn(runtime: Runtime, what: str) -> None:
 def _leave() -> None:
     """Close what is open, all side by side."""
     until = boot_time() + LEAVE_WITHIN_S
-    unclosed = [one for one in present() if one.state.closed is None and one.state.session is not None]
+    unclosed = [one for one in present() if one.state.session is not None or one.ends_sessions()]
     left = [one for one in _left if one.until > boot_time()]
     _left.clear()
     try:

@@ -144,6 +144,9 @@ class Runtime(ABC):
     Attributes:
         client: The client, as users know it.
         reentries: What was entered and may be entered again, by owner and encoded name.
+        cleaning: The jobs that are not done, by their ids.
+        refused: Those among them that the store has refused, at the earliest ``refused_at``.
+        resting: Where the cleaner, which has nothing else to do, hears of another job.
         hub: What is observed.
         numbers: Those of the writes of this client.
         seen: What short values were when they were last read or written, by key: the latest thousand.
@@ -161,6 +164,9 @@ class Runtime(ABC):
         self.settings = settings
         self.state = SessionState()
         self.cleaning: dict[int, Job] = {}
+        self.refused: list[Job] = []
+        self.refused_at = 0.0
+        self.resting: Mailbox | None = None
         self.client: Any = None
         self.reentries: dict[tuple[object, str], Reentries] = {}
         self.left: deque[LeftBlock] = deque()
@@ -261,9 +267,47 @@ class Runtime(ABC):
             return None
         return self.settings.session_timeout_s if job.within_s is None else job.within_s
 
+    def ends_sessions(self) -> list[StoreSession]:
+        """Return the sessions that are still to be ended on the store."""
+        return [job.session for job in list(self.cleaning.values()) if job.ends_session]
+
     def cleaned(self, job: Job) -> None:
         """A job is done."""
         self.cleaning.pop(id(job), None)
+
+    def was_refused(self, job: Job) -> None:
+        """Have a job tried again later, behind the others."""
+        if not self.refused:
+            self.refused_at = self.now()
+        self.refused.append(job)
+
+    def begin_rest(self) -> Call:
+        """Return the call in which the cleaner waits until it is time to try again what was refused."""
+        call = self.call(None, None)
+        self.resting = call.mailbox
+        self.state.join(call.mailbox)
+        return call
+
+    def may_rest(self) -> bool:
+        """Whether all that was refused is of sessions that live; else it is done as it is tried again."""
+        return all(job.session.ended is None for job in self.refused)
+
+    def end_rest(self, *, again: bool) -> list[Job]:
+        """Return what is to be tried ``again``."""
+        self.resting = None
+        if not again:
+            return []
+        refused, self.refused = self.refused, []
+        return refused
+
+    def to_clean(self) -> list[Job]:
+        """Return what a new cleaner has to do where somebody has ended the last one, perhaps amid a job."""
+        self.refused = []
+        return [job for job in list(self.cleaning.values()) if not job.ends_session]
+
+    def renewing(self) -> None:
+        """See, as the session is renewed, to what an interrupt has left undone."""
+        self.sweep()
 
     def let_go(self, released: list[HeldState], now: float) -> None:
         """Tell, at the end of closing, the calls in progress, and about the grants that were held."""
@@ -366,6 +410,10 @@ class Runtime(ABC):
         del hold  # a keepalive loop with a thread of its own can
 
     @abstractmethod
+    def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
+        """Begin a public call with one deadline for all of it."""
+
+    @abstractmethod
     def make_connection(self, on_end: Any) -> Any:
         """Return a new connection of the backend."""
 
@@ -398,7 +446,7 @@ class Runtime(ABC):
         """In the child: hold nothing, touch nothing of the parent's, start afresh on first use."""
         old, self.state = self.state, SessionState()
         self.state.closed = old.closed
-        self.cleaning = {}
+        self.cleaning, self.refused, self.resting = {}, [], None
         self.reentries = {}
         self.left = deque()
         self.hub.after_fork()

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recipes._contract.connection import AsyncConnection
 from recipes._contract.deadline import Deadline
 from recipes._contract.operations import Program
-from recipes._contract.wakeups import Event
-from recipes._programs.cleaner import Job, clean
+from recipes._contract.wakeups import Disturbed, Event
+from recipes._programs.cleaner import Job, clean, rest
 from recipes._programs.hold import HeldState, StoreSession
 from recipes._programs.queueing import open_session
 from recipes._programs.session import keep
@@ -120,12 +120,15 @@ class AsyncRuntime(Runtime):
         Raises:
             RuntimeError: As `call`.
         """
+        self._refuse_other_loop()
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop, self._thread = loop, threading.get_ident()
-        elif loop is not self._loop:
-            raise RuntimeError("this client belongs to another event loop; make one for each loop")
         return TaskMailbox(loop, self._thread)
+
+    def _refuse_other_loop(self) -> None:
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise RuntimeError("this client belongs to another event loop; make one for each loop")
 
     async def run(self, program: Program[T], call: Call) -> T:
         """Run ``program`` to its end, in this task; an exception leaves nothing behind."""
@@ -237,14 +240,39 @@ class AsyncRuntime(Runtime):
             self._start_behind("closer", self._clean_one(job))
             return
         self._jobs.append(job)
-        if self._cleaner is None or self._cleaner.done():
+        self._start_cleaner()
+        if (resting := self.resting) is not None:
+            resting.post(Disturbed())
+
+    def _start_cleaner(self) -> None:
+        cleaner = self._cleaner
+        if cleaner is None or cleaner.done():
+            if cleaner is not None and cleaner.cancelled():
+                self._jobs = deque(self.to_clean())
             self._cleaner = _task("cleaner", self._clean())
 
+    def renewing(self) -> None:
+        """See to what an interrupt, or who has cancelled the cleaner, has left undone."""
+        super().renewing()
+        if self._cleaner is not None and self._cleaner.cancelled():
+            self._start_cleaner()
+
     async def _clean(self) -> None:
-        while self._jobs:
+        while self._jobs or self.refused:
+            if not self._jobs:
+                await self._rest()
+                continue
             job = self._jobs.popleft()
             if not await self._clean_one(job):
-                self._jobs.append(job)
+                self.was_refused(job)
+
+    async def _rest(self) -> None:
+        """Wait until it is time to try again what was refused, or there is another job."""
+        call, again = self.begin_rest(), not self.may_rest()
+        if not again:
+            again = await self.run(rest(self.refused_at), call)
+        call.finish()
+        self._jobs.extend(self.end_rest(again=again))
 
     async def _clean_one(self, job: Job) -> bool:
         """Do a job; False if it has to be done again."""
@@ -280,16 +308,19 @@ class AsyncRuntime(Runtime):
 
     async def close(self) -> list[HeldState]:
         """End the session on the store and let go of everything; returns what was held."""
+        self._refuse_other_loop()
         begun = self._begin_closing()
         if begun is None:
             return []
         session, released, now = begun
+        waits = False
         try:
             if session is not None:
                 await self._end(session)
+            waits = True
             self.let_go(released, now)
         finally:
-            await self._stop_tasks()
+            await self._stop_tasks(waits=waits)
         return released
 
     def _begin_closing(self) -> tuple[StoreSession | None, list[HeldState], float] | None:
@@ -303,28 +334,33 @@ class AsyncRuntime(Runtime):
         return session, [hold for hold in holds if hold.release(now, self.emit)], now
 
     async def _end(self, session: Any) -> None:
-        self.close_session(session)
+        job = Job(session, None)
         call = self.call(None, CLOSE_WITHIN_S)
         call.session = session
         try:
-            await self.run(clean(Job(session, None)), call)
-        finally:
-            await session.connection.close()
+            self.close_session(session)
+            await self.run(clean(job), call)
+        except GeneratorExit:
+            raise
+        except BaseException:  # it was cancelled, for example
+            self.schedule(job)  # which closes the connection, too
+            raise
+        await session.connection.close()
 
-    async def _stop_tasks(self) -> None:
+    async def _stop_tasks(self, *, waits: bool) -> None:
         self.state.wake_keepalive()
         if self._watchdog is not None:
             self._watchdog.look()
         known: list[asyncio.Task[Any] | None] = [self._keepalive, self._cleaner, *self._behind]
         tasks = [task for task in known if task is not None and not task.done()]
-        if tasks:
+        if waits and tasks:
             _, late = await asyncio.wait(tasks, timeout=CLOSE_WITHIN_S / 2)
             for task in late:
                 task.cancel()
             if late:  # so that none is left when the loop is closed next
                 await asyncio.wait(late, timeout=CLOSE_WITHIN_S / 2)
-            for job in self._unborn:
-                await job.session.connection.close()
+        for job in self._unborn:
+            await job.session.connection.close()
 
     def leave(self) -> None:
         """Close; by the loop if that runs, and without it if it was closed, or is blocked."""
@@ -334,7 +370,9 @@ class AsyncRuntime(Runtime):
         begun = self._begin_closing()
         if session is not None:
             session.ended = "the client was closed"
-            self._end_without_loop(session, session.connection.for_another_loop())()
+        for one in dict.fromkeys((session, *self.ends_sessions())):  # some of a `close` that was cancelled
+            if one is not None and one.id:
+                self._end_without_loop(one, one.connection.for_another_loop())()
         if begun is not None:
             _, released, now = begun
             self.let_go(released, now)
@@ -361,9 +399,11 @@ class AsyncRuntime(Runtime):
     def __del__(self) -> None:
         state = getattr(self, "state", None)  # none if it was never made
         session = None if state is None or state.closed is not None else state.session
-        if session is not None and session.holds and session.clock is not None:
-            connection = session.connection.for_another_loop()
-            # A connection that depends on no loop may keep the session alive by itself, without an end.
+        if session is None or session.clock is None:
+            return
+        connection = session.connection.for_another_loop()
+        # A connection that depends on no loop may keep the session alive by itself, and what waits in it.
+        if connection is not None or session.holds:
             until = session.clock.counted + session.clock.ttl_s if connection is None else None
             process.dropped(self, until, self._end_without_loop(session, connection))
 

@@ -332,13 +332,27 @@ RUNTIME = [
         "a renewal leaves alone what an interrupt left",
         CORE,
         "tests/run/test_struck.py::test_a_renewal_releases_what_an_interrupt_left_as_a_block_ended",
-        lambda: rewritten(interpreter, "_renew", ("call.runtime.sweep()", "pass")),
+        lambda: rewritten(interpreter, "_renew", ("call.runtime.renewing()", "pass")),
     ),
     TransportMutant(
-        "a watch that broke under a listing is forgotten",
+        "what comes while an operation is asked again is forgotten",
         CORE,
         "tests/run/test_interpreter.py",
-        lambda: rewritten(interpreter, "_ask_again", ('missed[""] = event', "pass")),
+        lambda: rewritten(interpreter, "_ask_again", ("missed[event] = None", "pass")),
+    ),
+    TransportMutant(
+        "a close that is interrupted ends nothing",
+        BLOCKING,
+        "tests/run/test_blocking.py",
+        lambda: rewritten(
+            BlockingRuntime, "_end", ("        self.schedule(job)\n        raise", "        raise")
+        ),
+    ),
+    TransportMutant(
+        "what was refused keeps other jobs waiting",
+        BLOCKING,
+        "tests/run/test_blocking.py",
+        lambda: rewritten(BlockingRuntime, "clean_up", ("resting.post(Disturbed())", "pass")),
     ),
     TransportMutant(
         "what a client gave up at a barrier is forgotten as its session ends there",

@@ -12,10 +12,11 @@ import pytest
 from recipes._contract.contenders import DOWNGRADED
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Checked, Withdraw
-from recipes._contract.wakeups import Changed, Gone
-from recipes._programs.cleaner import REFUSED_PAUSE_S, Job, clean
+from recipes._contract.wakeups import Changed, Disturbed, Gone
+from recipes._programs.cleaner import REFUSED_PAUSE_S, Job, clean, rest
 from recipes._programs.hold import HeldState
 from recipes._programs.queueing import acquire, downgrade, release, try_acquire, verify
+from recipes._programs.session import SessionEvent
 from recipes._programs.steps import Abandon, Wait
 from recipes._rules.readwrite import SHARED
 from recipes.errors import ClientClosed, LockTimeout, SessionLost, StoreFull, StoreRefused, StoreUnavailable
@@ -197,9 +198,17 @@ def test_clean_leaves_a_session_that_cannot_be_ended(ending: Any) -> None:
 
 @pytest.mark.parametrize("error", [StoreRefused("s", "x"), StoreFull("s", "x"), StoreUnavailable("s", "x")])
 def test_clean_of_a_ticket_that_is_refused_is_to_be_done_again(error: Any) -> None:
-    played = play(clean(Job(session(), ticket(1))), Script(Withdraw=error, Wait=None))
-    assert played.ops == [Withdraw(ticket(1), None), Wait(REFUSED_PAUSE_S)]
+    played = play(clean(Job(session(), ticket(1))), Script(Withdraw=error))
+    assert played.ops == [Withdraw(ticket(1), None)]
     assert (played.error, played.result) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("event", "again"), [(None, True), (SessionEvent(), True), (Disturbed(), False)], ids=repr
+)
+def test_what_was_refused_is_tried_again_in_time_or_as_a_session_ends(event: Any, again: bool) -> None:
+    played = play(rest(99.5), Script(Now=100.0, Wait=event))
+    assert (played.ops[-1], played.result) == (Wait(99.5 + REFUSED_PAUSE_S - 100.0), again)
 
 
 def test_clean_withdraws_with_what_is_known() -> None:

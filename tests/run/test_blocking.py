@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Never
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from integration.harness.process import eventually
 from recipes._contract.operations import Ticket
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
+from recipes._programs.hold import HeldState
 from recipes._run.blocking import ThreadMailbox
 from recipes._run.retries import Retries
 from recipes.client import Client
@@ -847,6 +849,58 @@ def test_close_is_within_its_time_with_the_store_dead(
     assert backend.closed_connections == 1
 
 
+@pytest.mark.parametrize("at", ["as the session is ended", "as what is held is released"])
+def test_a_close_that_is_interrupted_ends_the_session_behind(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    client = Client(backend, SETTINGS)
+    client.lock("x").acquire()
+    with monkeypatch.context() as patch:
+        if at == "as the session is ended":
+            backend.before = on("End", KeyboardInterrupt)
+        else:
+            patch.setattr(HeldState, "release", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+    cleaned(client)
+    client.close()
+    assert (backend.server.sessions, backend.server.contenders()) == ({}, [])
+    assert eventually(lambda: backend.closed_connections == 1, SOON_S)
+
+
+def test_the_exit_ends_what_an_interrupt_kept_close_from_ending(backend: FaultyBackend) -> None:
+    client = Client(backend, SETTINGS)
+    client.lock("x").acquire()
+    client._runtime.state.closed = "closed"
+    client.close()
+    client._runtime.leave()
+    assert backend.server.sessions == {}
+
+
+def test_only_close_ends_the_session_that_it_ends(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that renews ends then too, and took the session for one that had begun too late."""
+    client = Client(backend, SETTINGS)
+    grants = [client.lock(name).acquire() for name in "xy"]
+    losses: list[Any] = []
+    for grant in grants:
+        grant.lost.add_callback(losses.append)
+    runtime, release = client._runtime, HeldState.release
+
+    def slowly(hold: HeldState, *args: Any) -> bool:
+        runtime.state.wake_keepalive()
+        assert runtime._keepalive is not None
+        runtime._keepalive.join(SOON_S)
+        return release(hold, *args)
+
+    monkeypatch.setattr(HeldState, "release", slowly)
+    client.close()
+    assert backend.asked.count("End") == 1
+    assert [grant.lost_reason for grant in grants] == [None, None]
+    assert losses == []
+
+
 def test_close_ends_who_waits_in_the_queue(backend: FaultyBackend, client: Client) -> None:
     other = Client(backend, SETTINGS)
     holder = other.lock("x").acquire()
@@ -964,6 +1018,61 @@ def test_a_ticket_that_is_refused_goes_behind_the_others(
     assert withdrawn[-1] == "x", "asked until it was done"
     assert "y" in withdrawn
     assert backend.server.contenders() == []
+
+
+def test_what_is_refused_keeps_no_other_job_waiting(
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._programs.cleaner.REFUSED_PAUSE_S", 3600.0)
+    grants = [client.lock(name).acquire() for name in "abcx"]
+
+    def refuse(request: Any) -> None:
+        if type(request.op).__name__ == "Withdraw" and "x" not in request.op.ticket.queue:
+            raise StoreRefused("memory://", "no")
+
+    backend.before = refuse
+    for grant in grants[:3]:
+        assert grant.release()
+    assert eventually(lambda: len(client._runtime.refused) == 3, SOON_S)
+    assert grants[3].release(wait=False)
+    assert eventually(lambda: len(backend.server.contenders()) == 3, SOON_S)
+    backend.before = lambda request: None
+    lose(client)
+    cleaned(client)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_cleaner_that_somebody_ends_is_replaced(backend: FaultyBackend, client: Client) -> None:
+    backend.before = on("Withdraw", SystemExit)
+    assert client.lock("x").acquire().release(wait=False)
+    assert eventually(lambda: not client._runtime._cleans(), SOON_S)
+    assert len(backend.server.contenders()) == 1
+    assert client.lock("y").acquire().release(wait=False)
+    cleaned(client)
+    assert backend.server.contenders() == []
+
+
+def test_where_no_thread_can_be_started_a_call_says_its_own_error_and_the_cleaner_comes_later(
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "recipes-cleaner":
+            raise RuntimeError("can't start new thread")
+        really(thread)
+
+    other, really = Client(backend, SETTINGS), threading.Thread.start
+    holder = other.lock("x").acquire()
+    client.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(LockTimeout):
+            client.lock("x").acquire(timeout=0.01)
+    assert len(backend.server.contenders()) == 2
+    client._runtime.renewing()
+    cleaned(client)
+    assert len(backend.server.contenders()) == 1
+    assert holder.release()
+    other.close()
 
 
 def test_a_refused_ticket_does_not_keep_the_cleaner_of_a_closed_client(backend: FaultyBackend) -> None:

@@ -257,22 +257,27 @@ def test_changes_that_come_in_pauses_are_kept_for_the_next_wait(runtime: HandRun
         run.fail(CUT).answer(event)
     run.answer(ops.Listing(()))
     kept = run.call.mailbox.events
-    assert [*kept] == [Changed("v"), HandedOn("w")]
-    assert run.answer(Changed("v")).answer(HandedOn("w")).result == [Changed("v"), HandedOn("w")]
+    assert [*kept] == [Changed("v"), Gone("q/other"), HandedOn("w")]
+    assert run.answer(Changed("v")).answer(Gone("q/other")).result == [Changed("v"), Gone("q/other")]
 
 
 @pytest.mark.parametrize(
-    ("listing", "kept"),
-    [(ops.List("q", 10, watch=True), [Changed("v"), Disturbed()]), (ops.List("q", 10), [Changed("v")])],
+    ("op", "answer", "kept"),
+    [
+        (ops.List("q", 10, watch=True), ops.Listing(()), [Changed("v"), Disturbed()]),
+        (ops.Look(MINE, EXCLUSIVE, ()), ALONE, [Changed("v"), Disturbed()]),
+        (ops.Check(MINE), ops.Checked(mine=True, present=frozenset()), [Changed("v"), Disturbed()]),
+        (ops.Enqueue(TICKET, EXCLUSIVE), ALONE, [Changed("v")]),
+    ],
 )
-def test_a_watch_that_broke_under_a_listing_is_kept_for_the_next_wait(
-    runtime: HandRuntime, listing: ops.List, kept: Any
+def test_what_broke_under_an_operation_is_kept_for_the_next_wait(
+    runtime: HandRuntime, op: Any, answer: Any, kept: Any
 ) -> None:
-    """The value that was watched before is not read again: a party waited until it looked by itself."""
-    run = Run(attached(runtime), listing)
+    """What was watched before is not read again: it waited until it looked by itself."""
+    run = Run(attached(runtime), op)
     for event in (Disturbed(), Changed("v"), Disturbed()):
         run.fail(CUT).answer(event)
-    run.answer(ops.Listing(()))
+    run.answer(answer)
     assert sorted(run.call.mailbox.events, key=repr) == kept
 
 
@@ -539,6 +544,21 @@ def test_a_waiter_is_told_of_the_end(runtime: HandRuntime) -> None:
         run.answer(SessionEvent())
     with pytest.raises(SessionLost):
         Run(run.call, steps.Wait())
+
+
+@pytest.mark.parametrize(("renewed_s_ago", "silent"), [(0.0, False), (12.0, True)])
+def test_a_wait_that_ends_with_the_call_says_whether_the_store_is_silent(
+    runtime: HandRuntime, renewed_s_ago: float, silent: bool
+) -> None:
+    call = attached(runtime)
+    call.deadline = Deadline.after(renewed_s_ago or 8.0, runtime.now())
+    run = Run(call, steps.Wait())
+    runtime.clock.time += renewed_s_ago or 8.0
+    if not silent:
+        call.session.clock.on_renewed(runtime.now() - 1.0, 15.0, runtime.now())
+    with pytest.raises(Expired) as expired:
+        run.answer(None)
+    assert isinstance(expired.value.__cause__, StoreUnavailable) == silent
 
 
 def test_a_waiter_is_told_that_the_client_closes(runtime: HandRuntime) -> None:

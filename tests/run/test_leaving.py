@@ -208,6 +208,52 @@ def test_fault_45_a_dropped_client_whose_connection_needs_no_loop_is_ended_at_on
     assert eventually(lambda: process._left == [], SOON_S)
 
 
+def test_fault_45_a_dropped_client_that_only_waits_is_ended_at_once_too() -> None:
+    """Its contender would block all behind it for as long as the process lives."""
+
+    async def wait() -> None:
+        client = await recipes.connect_async("memory://waits", session_timeout=600).open()
+        queued = asyncio.Event()
+        waiting = asyncio.create_task(
+            client.lock("x").acquire(on_queued=lambda _: queued.set()),  # type: ignore[arg-type]
+        )
+        await queued.wait()
+        assert not waiting.done()
+
+    with recipes.connect("memory://waits") as other:
+        grant = other.lock("x").acquire()
+        asyncio.run(wait())
+        gc.collect()
+        assert eventually(lambda: other.lock("x").waiters() == [], SOON_S)
+        assert grant.release()
+
+
+def test_fault_45_a_leader_whose_loop_runs_no_more_resigns() -> None:
+    async def lead() -> recipes.AsyncClient:
+        client = recipes.connect_async("memory://leads", session_timeout=600)
+        leads = asyncio.Event()
+
+        async def work(_: object) -> None:
+            leads.set()
+            await asyncio.Event().wait()
+
+        background.append(asyncio.create_task(client.election("x").run(work)))
+        await leads.wait()
+        return client
+
+    background: list[asyncio.Task[None]] = []
+    loop = asyncio.new_event_loop()
+    client = loop.run_until_complete(lead())
+    with recipes.connect("memory://leads") as other:
+        assert other.election("x").leader() is not None
+        client._runtime.leave()
+        assert other.election("x").leader() is None
+    background[0].cancel()
+    with contextlib.suppress(asyncio.CancelledError, recipes.RecipesError):
+        loop.run_until_complete(background[0])
+    loop.close()
+
+
 def test_the_warning_says_what_is_held_and_of_what_recipe() -> None:
     async def hold() -> None:
         client = recipes.connect_async("memory://said", session_timeout=600)

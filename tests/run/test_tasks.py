@@ -850,6 +850,68 @@ async def test_close_ends_everything(backend: FaultyBackend) -> None:
 
 
 @in_loop
+async def test_a_close_that_is_cancelled_ends_the_session_behind(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = AsyncClient(backend, SETTINGS)
+    await client.lock("x").acquire()
+    asked, answer = asyncio.Event(), asyncio.Event()
+    connection = type(backend.async_connection(lambda reason: None))
+    ask = connection.ask
+
+    async def slowly(self: Any, request: Any, timeout_s: float) -> Any:
+        if type(request.op).__name__ == "End":
+            asked.set()
+            await answer.wait()
+        return await ask(self, request, timeout_s)
+
+    monkeypatch.setattr(connection, "ask", slowly)
+    closing = asyncio.create_task(client.close())
+    await asked.wait()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    answer.set()
+    await cleaned(client)
+    await client.close()
+    assert (backend.server.sessions, backend.server.contenders()) == ({}, [])
+    await until(lambda: backend.closed_connections == 1)
+
+
+@in_loop
+async def test_close_in_another_loop_ends_nothing(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
+        grant = await client.lock("x").acquire()
+
+        def elsewhere() -> None:
+            asyncio.run(client.close())
+
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await asyncio.to_thread(elsewhere)
+        assert grant.held
+        await client.close()
+        assert backend.server.sessions == {}
+
+
+def test_the_exit_ends_what_a_cancelled_close_has_left(backend: FaultyBackend) -> None:
+    """Its loop has ended before the store had answered."""
+
+    async def leave_it() -> AsyncClient:
+        client = AsyncClient(backend, SETTINGS)
+        await client.lock("x").acquire()
+        backend.before = on("End", asyncio.CancelledError, times=2)
+        with pytest.raises(asyncio.CancelledError):
+            await client.close()
+        await asyncio.sleep(0)
+        return client
+
+    client = asyncio.run(leave_it())
+    assert len(backend.server.sessions) == 1
+    client._runtime.leave()
+    assert backend.server.sessions == {}
+
+
+@in_loop
 async def test_close_ends_who_waits_for_a_session(
     backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -973,6 +1035,44 @@ async def test_a_ticket_that_is_refused_goes_behind_the_others(
         assert await second.release()
         await cleaned(client)
         assert withdrawn == ["y", "x"]
+        assert backend.server.contenders() == []
+
+
+@in_loop
+async def test_what_is_refused_keeps_no_other_job_waiting(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes._programs.cleaner.REFUSED_PAUSE_S", 3600.0)
+    async with using(backend) as client:
+        grants = [await client.lock(name).acquire() for name in "abcx"]
+
+        def refuse(request: Any) -> None:
+            if type(request.op).__name__ == "Withdraw" and "x" not in request.op.ticket.queue:
+                raise StoreRefused("memory://", "no")
+
+        backend.before = refuse
+        for grant in grants[:3]:
+            assert await grant.release()
+        await until(lambda: len(client._runtime.refused) == 3)
+        assert await grants[3].release(wait=False)
+        await until(lambda: len(backend.server.contenders()) == 3)
+        backend.before = lambda request: None
+        lose(client)
+        await cleaned(client)
+
+
+@in_loop
+async def test_a_cleaner_that_somebody_cancels_is_replaced(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
+        backend.before = on("Withdraw", asyncio.CancelledError)
+        grant = await client.lock("x").acquire()
+        assert await grant.release(wait=False)
+        cleaner = client._runtime._cleaner
+        assert cleaner is not None
+        await until(cleaner.done)
+        assert len(backend.server.contenders()) == 1
+        client._runtime.renewing()
+        await cleaned(client)
         assert backend.server.contenders() == []
 
 

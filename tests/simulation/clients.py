@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from recipes._contract.deadline import Deadline
-from recipes._programs.cleaner import Job, clean
+from recipes._programs.cleaner import Job, clean, rest
 from recipes._programs.hold import HeldState
 from recipes._programs.session import keep
 from recipes._run.interpreter import interpret
@@ -155,6 +155,7 @@ class SimRuntime(Runtime):
                 self.client.oracle.settles(self.client, job)
                 self.cleaned(job)
             else:
+                yield from interpret(rest(self.now()), self.begin(task, None))
                 jobs.append(job)
 
 
