@@ -210,6 +210,7 @@ class Transition:
         version: Of what was written; None where a lost answer has hidden it.
         session: The session's id.
         timeout_s: The session's length as granted.
+        grant: Which grant of this process it is, where that has no token; no log has it.
     """
 
     event: str
@@ -227,6 +228,7 @@ class Transition:
     version: int | None = None
     session: str | None = None
     timeout_s: float | None = None
+    grant: int | None = None
 
     @property
     def noun(self) -> str:
@@ -244,7 +246,7 @@ class Transition:
         return held_together(self.noun, self.mode)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields that apply, without ``event``; seconds are rounded to a microsecond."""
+        """Return the fields that a log has, if they apply; seconds are rounded to a microsecond."""
         values = ((name, getattr(self, name)) for name in _FIELDS)
         return {
             name: round(value, 6) if isinstance(value, float) else value
@@ -254,7 +256,7 @@ class Transition:
 
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
-_FIELDS = tuple(field.name for field in fields(Transition) if field.name != "event")
+_FIELDS = tuple(field.name for field in fields(Transition) if field.name not in ("event", "grant"))
 _PASSED_OVER = frozenset(("recipes", "contextlib"))
 """Packages between an event and the user's line that led to it."""
 _STARTERS = frozenset(("asyncio", "threading", "concurrent"))

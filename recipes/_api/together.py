@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recipes._api.held import Acquired, Held
@@ -25,6 +25,8 @@ __all__ = ["BaseMultiGrant", "BaseMultiLock", "Grants"]
 
 Grants = Sequence[tuple[Held, Any]]
 """The parts, each with its grant."""
+_numbers = count(1)
+"""Of the grants of multi-locks, of all clients: they have no token."""
 
 
 class BaseMultiGrant:
@@ -95,7 +97,8 @@ class BaseMultiLock(Acquired):
         requeues = options.on_session_lost == "requeue"
         kept: list[HeldState] = []
         call.kept = kept
-        return Whole(parts, self._labels, kept, partial(call.mailbox.post, Event()), requeues)
+        labels = {**self._labels, "grant": next(_numbers)}
+        return Whole(parts, labels, kept, partial(call.mailbox.post, Event()), requeues)
 
     def _part_of(self, lock: Held, owner: object, options: AcquireOptions) -> Part:
         return Part(lock._attempt(owner, options), lambda: lock._reenter(owner))
@@ -107,7 +110,7 @@ class BaseMultiLock(Acquired):
             if not isinstance(held[at], Reentry):
                 held[at] = lock._grantable(held[at])
             of.append((lock, lock._grant_of(held[at])))
-        labels = {**self._labels, "attempt": granted.number}
+        labels = {**granted.labels, "attempt": granted.number}
         return self._grant_of(Together(held, labels, self._tell), of)
 
     @abstractmethod

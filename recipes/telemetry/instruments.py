@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from recipes.events import EVENTS, HELD, SHARED, Transition, event_of
 
-__all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "Measure", "Meter", "NameLabel"]
+__all__ = ["BUCKETS_S", "INSTRUMENTS", "PENDING", "Instrument", "Measure", "Meter", "NameLabel", "held_as"]
 
 NameLabel: TypeAlias = "Callable[[str], str] | None"
 """What to call a lock, or whatever is held, in labels; None leaves its name out."""
@@ -146,8 +146,8 @@ class _Line:
     """One lock, as far as this process has seen it.
 
     Attributes:
-        holds: When each grant was given, by its token.
-        overtaken: Tokens whose end was not reported when that of a later holder was.
+        holds: When each grant was given, by `held_as`.
+        overtaken: Those whose end was not reported when that of a later holder was.
         freed_at: When it was last given back, until it is held exclusively again.
     """
 
@@ -161,6 +161,11 @@ class _Line:
         self.holds = {token: at for token, at in self.holds.items() if at >= began}
 
 
+def held_as(transition: Transition) -> int | None:
+    """Return what distinguishes a grant from others of its name: its token, or its number."""
+    return transition.grant if transition.token is None else transition.token
+
+
 class Meter:
     """Turns transitions, in the order in which they were emitted, into measures.
 
@@ -171,6 +176,10 @@ class Meter:
     def __init__(self, name_label: NameLabel = None) -> None:
         self._name_label = name_label
         self._lines: OrderedDict[Key, _Line] = OrderedDict()
+
+    def forget(self) -> None:
+        """Forget the grants that it has seen, and the locks."""
+        self._lines.clear()
 
     def label_names(self, instrument: Instrument) -> tuple[str, ...]:
         """Return the labels of an instrument."""
@@ -203,13 +212,14 @@ class Meter:
             yield self._measure(HAND_OVER, max(0.0, now - freed_at), transition)
         if not transition.together:
             line.freed_at = None
-        line.holds[transition.token] = now
+        line.holds[held_as(transition)] = now
         while len(line.holds) > MOST:
             line.holds.pop(next(iter(line.holds)))
 
     def _ended(self, transition: Transition, now: float) -> Iterator[Measure]:
         line = self._line(transition)
-        began = line.holds.pop(transition.token, None)
+        held = held_as(transition)
+        began = line.holds.pop(held, None)
         if began is not None and not transition.together:
             line.overtake(began)
         if transition.what == "lost":
@@ -217,7 +227,7 @@ class Meter:
                 yield self._lasted(HOLD, now - began, transition, "lost")
             return
         yield self._lasted(HOLD, transition.held_s, transition, "released")
-        if not transition.together and (line.holds or transition.token in line.overtaken):
+        if not transition.together and (line.holds or held in line.overtaken):
             yield self._measure(HAND_OVER, 0.0, transition)  # the next had it before this was confirmed
         elif not line.holds:
             line.freed_at = now

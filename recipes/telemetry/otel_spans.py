@@ -13,7 +13,8 @@ from typing import Any
 from recipes import events
 from recipes._version import __version__
 from recipes.events import Transition
-from recipes.telemetry.instruments import MOST
+from recipes.telemetry.instruments import MOST, held_as
+from recipes.telemetry.recording import Recorder
 
 __all__ = ["otel_spans"]
 
@@ -67,20 +68,19 @@ class _Held:
         return not both_read and (self.ended is None or self.ended > since)
 
 
-class _Spans:
+class _Spans(Recorder):
     """The spans of grants that last, and who held each lock of late."""
 
     def __init__(self, tracer: Any, trace: Any) -> None:
+        super().__init__()
         self._tracer = tracer
         self._trace = trace
-        self._order = threading.RLock()  # a finalizer may emit something while its own thread is in here
         self._held: OrderedDict[tuple[Any, ...], _Held] = OrderedDict()
         self._of_late: OrderedDict[tuple[Any, ...], deque[_Held]] = OrderedDict()
         self._queued: OrderedDict[tuple[Any, ...], int] = OrderedDict()
         self._told = 0
 
     def tell(self, transition: Transition) -> None:
-        """Take notice of a transition; their order counts, for each is emitted a little late."""
         with self._order:
             self._told += 1
             match transition.what:
@@ -103,6 +103,11 @@ class _Spans:
                     self._trace.get_current_span().add_event(transition.event, _attributes(transition))
                 case _:
                     pass
+
+    def forget(self) -> None:
+        self._held.clear()
+        self._of_late.clear()
+        self._queued.clear()
 
     def end_all(self) -> None:
         """End the spans of all grants that last."""
@@ -181,7 +186,7 @@ def _caller(transition: Transition) -> tuple[Any, ...]:
 
 
 def _grant(transition: Transition) -> tuple[Any, ...]:
-    return (*_of(transition), transition.token)
+    return (*_of(transition), held_as(transition))
 
 
 def _of(transition: Transition) -> tuple[Any, ...]:

@@ -223,6 +223,51 @@ def test_writes_are_counted_by_both_exporters(face: str) -> None:
     provider.shutdown()
 
 
+def test_what_two_hold_together_at_once_is_told_apart() -> None:
+    released: list[int] = []
+
+    def scene(tracer: Any) -> None:
+        url = f"memory://{uuid.uuid4().hex}"
+        with recipes.connect(url) as one, recipes.connect(url) as other:
+            grants = [
+                client.multilock(client.rwlock("a").reader, client.rwlock("b").reader).acquire()
+                for client in (one, other)
+            ]
+            released.extend(grant.release() for grant in grants)
+
+    spans = [span for span in spans_of(scene) if span.name.startswith("multilock.")]
+    assert released == [True, True]
+    assert [span.name for span in spans] == ["multilock.acquire"] * 2 + ["multilock.hold"] * 2
+    first, second, *held = spans
+    links = [link.context.span_id for span in held for link in span.links]
+    assert links == [first.context.span_id, second.context.span_id], "each ends as it is released"
+    assert not any("grant" in attribute for span in spans for attribute in span.attributes)
+
+
+def test_losses_of_what_two_hold_together_at_once_are_told_apart() -> None:
+    lost = threading.Semaphore(0)
+
+    def tell(transition: events.Transition) -> None:
+        if transition.event == "multilock.lost":
+            lost.release()
+
+    def lose() -> int:
+        end = events.subscribe(tell)
+        with testing.Store() as store, store.connect() as client:
+            together = client.multilock(client.rwlock("a").reader, client.rwlock("b").reader)
+            grants = [together.acquire(), together.acquire()]
+            with store.pause(client):
+                store.clock.advance(client.session.timeout or 60)
+                assert all(lost.acquire(timeout=30) for _ in grants)
+        end()
+        return len(grants)
+
+    times, text = prometheus_text(lose)
+    name = "recipes_multilock_hold_duration_seconds_count{"
+    held = [line for line in text.splitlines() if line.startswith(name)]
+    assert [line.rpartition(" ")[2] for line in held] == [f"{times}.0"]
+
+
 def test_what_tracing_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["recipes.telemetry.otel_spans"], "MOST", 3)
 
