@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import recipes
@@ -22,6 +23,8 @@ __all__ = [
     "Token",
     "connected",
     "given_for_store",
+    "made",
+    "or_given_for_store",
     "store_option",
     "store_options",
     "without_secret",
@@ -39,11 +42,12 @@ if TYPE_CHECKING:  # generic since click 8.4
 else:
     _Kind = click.ParamType
 Function = TypeVar("Function", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def without_secret(url: str) -> str:
     """Return a store's URL without user and password, to be shown."""
-    return re.sub(r"(?<=://)[^/@]*@", "", url)
+    return re.sub(r"(?<=://)[^/?#]*@", "", url)  # up to the last: a password may have one
 
 
 def given_for_store() -> dict[str, Any]:
@@ -55,13 +59,43 @@ def given_for_store() -> dict[str, Any]:
 def connected(store: str, **options: Any) -> recipes.Client:
     """Return a client of a store, made with the options that the command line gives for it.
 
+    Args:
+        store: Its URL.
+        options: Further ones, which win.
+
     Raises:
         click.UsageError: They do not fit the store, or each other.
     """
     try:
-        return recipes.connect(store, **given_for_store(), **options)
+        return recipes.connect(store, **{**given_for_store(), **options})
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
+
+
+def made(make: Callable[[], T]) -> T:
+    """Return what a client makes of a name.
+
+    Raises:
+        click.UsageError: Its store has no room for the name.
+        TooWeak: Its store cannot give what that needs.
+    """
+    try:
+        return make()
+    except recipes.TooWeak:  # a ValueError, too
+        raise
+    except ValueError as refused:
+        raise click.UsageError(str(refused)) from None
+
+
+def or_given_for_store(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return the callback of an option that, left out, is what ``--store-option`` gives by this name."""
+
+    def chosen(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        given = ctx.meta.get(GIVEN, {})
+        is_default = ctx.get_parameter_source(param.name or "") is ParameterSource.DEFAULT
+        return param.type.convert(given[name], param, ctx) if is_default and name in given else value
+
+    return chosen
 
 
 def _noted(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:

@@ -13,13 +13,20 @@ import click
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.options import Count, Seconds, connected, store_option, without_secret
+from recipes.cli.options import (
+    Count,
+    Seconds,
+    connected,
+    or_given_for_store,
+    store_option,
+    without_secret,
+)
 
 __all__ = ["LOCK", "ping_command"]
 
 T = TypeVar("T")
 LOCK = "recipes ping"
-"""Held shared: as many may ping at once as like."""
+"""Held shared where the store can: as many may ping at once as like."""
 EXAMPLES = """
 \b
 Examples:
@@ -34,15 +41,28 @@ Exit codes: 0 it answers, 122 it does not, 2 wrong arguments.
 @click.command("ping", epilog=EXAMPLES)
 @store_option
 @click.option("--count", type=Count(), default=10, show_default=True, help="Reads to measure.")
-@click.option("--ttl", type=Seconds(least=2), default=15.0, show_default=True, help="The session to ask for.")
 @click.option(
-    "--request-timeout", type=Seconds(least=0.05), default=5.0, show_default=True, help="For each request."
+    "--ttl",
+    type=Seconds(least=2),
+    default=15.0,
+    show_default=True,
+    callback=or_given_for_store("session_timeout"),
+    help="The session to ask for.",
+)
+@click.option(
+    "--request-timeout",
+    type=Seconds(least=0.05),
+    default=5.0,
+    show_default=True,
+    callback=or_given_for_store("request_timeout"),
+    help="For each request.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; times in seconds.")
 def ping_command(*, store: str, count: int, ttl: float, request_timeout: float, as_json: bool) -> int:
     """Start a session, hold a lock, read linearizably, give it back; and say what each took.
 
-    The lock is called "recipes ping", and held shared. Says what the store promises, too.
+    The lock is called "recipes ping", and held shared where the store allows that. Says what the store
+    promises, too.
     """
     try:
         found = _measured(store, count, ttl, request_timeout)
@@ -58,8 +78,8 @@ def ping_command(*, store: str, count: int, ttl: float, request_timeout: float, 
 def _measured(store: str, count: int, ttl: float, request_timeout: float) -> dict[str, Any]:
     with connected(store, session_timeout=ttl, request_timeout=request_timeout) as client:
         session = client.session
-        reader = client.rwlock(LOCK).reader
-        grant, acquire_s = _timed(lambda: reader.acquire(timeout=request_timeout))
+        lock = client.rwlock(LOCK).reader if client.guarantees.shared else client.lock(LOCK)
+        grant, acquire_s = _timed(lambda: lock.acquire(timeout=request_timeout))
         reads = [_timed(grant.verify)[1] for _ in range(count)]
         _, release_s = _timed(grant.release)
         return {

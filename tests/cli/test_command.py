@@ -6,15 +6,21 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import recipes
-from recipes.cli import HOW_TO_HAVE_IT, main
+from recipes._contract.backend import Backend
+from recipes.cli import HOW_TO_HAVE_IT, codes, main
 from recipes.cli.command import commands
 from recipes.cli.demo import command
 from recipes.cli.demo.command import Plan
+from recipes.cli.options import without_secret
+from recipes.cli.running import command as running
+from recipes.cli.running.run import Order
+from recipes.stores.sqlite import SqliteBackend
 
 
 @pytest.fixture
@@ -83,6 +89,13 @@ def test_a_demo_takes_the_options_of_its_store(planned: list[Plan], monkeypatch:
     monkeypatch.setenv("RECIPES_STORE_OPTIONS", "prefix=7")
     assert main(["demo"]) == 0, "on a file of its own"
     assert [plan.options for plan in planned] == [{"prefix": "7"}, {}]
+
+
+def test_a_demo_has_the_session_of_its_store(planned: list[Plan]) -> None:
+    store = ["demo", "--store", "redis://h", "--store-option", "session_timeout=12"]
+    assert main(store) == 0
+    assert main([*store, "--ttl", "8"]) == 0
+    assert [plan.ttl for plan in planned] == [12, 8]
 
 
 def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,6 +192,86 @@ def test_the_options_that_help_names_are_known(capsys: pytest.CaptureFixture[str
     for name in said.groups():
         assert main(["ls", "--store", "rediss://127.0.0.1:1", "--store-option", f"{name}=no"]) == 2
         assert "does not know" not in _unwrapped(capsys)
+
+
+@pytest.mark.parametrize("by", ["run", "elect"])
+def test_options_of_the_store_may_say_what_the_command_line_leaves_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
+) -> None:
+    orders: list[Order] = []
+    monkeypatch.setattr(running, "run", lambda order: orders.append(order) or 0)
+    monkeypatch.setenv("RECIPES_STORE_OPTIONS", "session_timeout=30 owner=me require=fair")
+    words = [by, "x", "--store", f"sqlite://{tmp_path}/locks.db"]
+    given = ["--ttl", "10", *(["--owner", "you"] if by == "run" else [])]
+    assert main([*words, "--", "true"]) == 0
+    assert main([*words, *given, "--", "true"]) == 0
+    seen = [(order.ttl_s, order.grace_s, order.owner) for order in orders]
+    assert seen == [(30, 6, "me"), (10, 2, "you" if by == "run" else "me")]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("session_timeout=1", "session_timeout"),
+        ("session_timeout=soon", "session_timeout"),
+        ("request_timeout=0", "request_timeout"),
+        ("require=many_machines", "does not give many_machines"),
+        ("owner=", "owner is 1 to"),
+    ],
+)
+@pytest.mark.parametrize("words", [["ls"], ["ping"], ["run", "x"], ["elect", "x"]], ids=" ".join)
+def test_options_that_no_store_can_have_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], given: str, complaint: str
+) -> None:
+    command = ["--", "true"] if len(words) > 1 else []
+    store = ["--store", f"sqlite://{tmp_path}/locks.db", "--store-option", given]
+    assert main([*words, *store, *command]) == (codes.WRONG if command else codes.USAGE)
+    said = _unwrapped(capsys)
+    assert complaint in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "{}", "--", "true"],
+        ["run", "{}", "--shared", "--", "true"],
+        ["elect", "{}", "--", "true"],
+        *(["who", "{}", "--of", recipe] for recipe in ("lock", "semaphore", "election", "group")),
+        ["watch", "{}"],
+        ["break", "{}", "--token", "1", "--yes"],
+        ["members", "{}"],
+    ],
+    ids=lambda words: " ".join(words[:4]),
+)
+def test_a_name_that_its_store_has_no_room_for_is_a_wrong_argument(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    def check_name(_: Backend, queue: str) -> None:
+        if len(queue) > 64:
+            raise ValueError("the name is too long for this store")
+
+    monkeypatch.setattr(SqliteBackend, "check_name", check_name)
+    store = ["--store", f"sqlite://{tmp_path}/locks.db"]
+    by, name, *more = (word.format("n" * 80) for word in words)
+    assert main([by, name, *store, *more]) == (codes.WRONG if by in ("run", "elect") else codes.USAGE)
+    said = _unwrapped(capsys)
+    assert "Error: the name is too long for this store" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://app:s3cr@t-word@h:1/0", "redis://h:1/0"),
+        ("redis://:secret@h:1", "redis://h:1"),
+        ("postgresql+psycopg://app:a@@h,i/x", "postgresql+psycopg://h,i/x"),
+        ("etcd://h:1/x", "etcd://h:1/x"),
+        ("sqlite:///home/a@b/x", "sqlite:///home/a@b/x"),
+    ],
+)
+def test_a_store_is_shown_without_its_secret(url: str, shown: str) -> None:
+    assert without_secret(url) == shown
 
 
 def _unwrapped(capsys: pytest.CaptureFixture[str]) -> str:

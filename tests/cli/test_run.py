@@ -146,6 +146,92 @@ def test_the_command_knows_its_token_and_how_long_it_is_proven(url: str, tmp_pat
     assert (said["outcome"], said["code"], said["command_code"], said["token"]) == ("exited", 0, 0, tokens[1])
 
 
+def test_a_log_that_cannot_be_written_changes_nothing_but_is_said(url: str, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    words = ["--events", "/dev/full", "--report", str(report), "--", "sh", "-c", "exit 3"]
+    done = recipes_run(url, *words)
+    assert done.returncode == 3
+    assert json.loads(report.read_text())["outcome"] == "exited"
+    assert "recipes run: not all events could be written: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_session_may_be_asked_for_among_the_options_of_the_store(url: str) -> None:
+    given = {**os.environ, "RECIPES_STORE_OPTIONS": "session_timeout=40 request_timeout=6 owner=me"}
+    done = recipes_run(url, "--", "sh", "-c", 'echo "$RECIPES_REMAINING"', env=given)
+    assert done.returncode == 0, done.stderr
+    assert 15 < float(done.stdout) <= 40
+
+
+def test_what_a_store_cannot_give_is_the_store_s_refusal() -> None:
+    program = """
+import sys
+from recipes import testing
+from recipes.cli import main
+with testing.Store("memcached") as store:
+    sys.exit(main(["run", "x", "--shared", "--store", store.url, "--", "true"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == codes.UNREACHABLE
+    assert "does not give shared" in done.stderr
+
+
+SUPERVISED = """
+import json, sys
+import recipes
+from recipes.cli.running.minder import Minder
+from recipes.cli.running.signals import Signals
+from recipes.cli.running.supervise import Supervisor
+from recipes.cli.running.terminal import Terminal
+with recipes.connect("memory://") as client, Signals() as signals, Minder([]) as minder:
+    minder.await_ready()
+    signals.collect()
+    grant = client.lock("x").acquire()
+    supervisor = Supervisor(grant, minder, signals, Terminal(), print, title="lock 'x'", stops=True)
+    ending = supervisor.run(["touch", sys.argv[1]], {}, grace_s=1000.0)
+    print(json.dumps(ending.as_fields()))
+    print(ending.words("lock 'x'", ["touch"]))
+"""
+
+
+def test_a_command_for_which_it_was_too_late_has_no_exit_code(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    command = [sys.executable, "-c", SUPERVISED, str(touched)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180)
+    report, said = done.stdout.splitlines()
+    ending = json.loads(report)
+    assert (ending["outcome"], ending["code"], ending["command_code"]) == ("lost", codes.LOST, None)
+    assert ending["token"] > 0
+    assert said == "lock 'x' was lost: its proof ran out; touch was not started"
+    assert not touched.exists()
+
+
+STOPPED = """
+import os, signal
+from recipes._run.clock import boot_time
+from recipes.cli.running.minder import Minder
+with Minder([]) as minder:
+    minder.await_ready()
+    pid = minder._process.pid
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+    for number in range(20_000):
+        minder.deadline(boot_time() + number)
+    os.kill(pid, signal.SIGCONT)
+    minder.start(["true"], {}, deadline=None, grace_s=1, terminal=False, ignored=[])
+    told = []
+    while "ended" not in told:
+        told += [message["told"] for message in minder.news()]
+    print(*told)
+"""
+
+
+def test_a_guard_that_reads_nothing_does_not_block_who_tells_it_the_deadline() -> None:
+    command = [sys.executable, "-c", STOPPED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "started ended\n"
+
+
 def test_one_that_waits_in_vain_says_so(url: str) -> None:
     with recipes.connect(url) as client, client.lock("x"):
         tried = recipes_run(url, "--try", "--", "true")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
@@ -13,6 +15,7 @@ import pytest
 import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
+from recipes.cli.running.terminal import Terminal as Lent
 from tests.cli.runs import STRUCK, child
 
 CTRL_Z = b"\x1a"
@@ -99,10 +102,13 @@ def typed(words: list[str]) -> bytes:
     return " ".join(words).encode() + b"\n"
 
 
-def test_ctrl_z_stops_the_job_and_fg_continues_it(url: str, tmp_path: Path, shell: Terminal) -> None:
+@pytest.mark.parametrize("stderr", ["", "2>&-"])
+def test_ctrl_z_stops_the_job_and_fg_continues_it(
+    url: str, tmp_path: Path, shell: Terminal, stderr: str
+) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
-    shell.press(typed(run(url, "--", *child(folder))))
+    shell.press(typed([*run(url, "--", *child(folder)), stderr]))
     assert servers.eventually((folder / "child").exists, 20)
     pid = int((folder / "child").read_text())
     shell.press(CTRL_Z)
@@ -114,6 +120,23 @@ def test_ctrl_z_stops_the_job_and_fg_continues_it(url: str, tmp_path: Path, shel
     assert servers.eventually((folder / "child-SIGINT").exists, 10)
     shell.press(b"echo code=$?\n")
     shell.until("code=7")
+
+
+class Broken(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.EIO, "it is gone")
+
+
+@pytest.mark.parametrize("stderr", [None, Broken()], ids=["closed", "broken"])
+def test_it_stops_with_the_job_whatever_became_of_standard_error(
+    monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO | None
+) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *words: sent.append(words))
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", stderr)
+        Lent().stop_with_the_job()
+    assert sent == [(os.getpid(), signal.SIGTSTP)]
 
 
 PAGER = """

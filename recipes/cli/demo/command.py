@@ -29,6 +29,7 @@ from recipes.cli.options import (
     Store,
     connected,
     given_for_store,
+    or_given_for_store,
     store_options,
     without_secret,
 )
@@ -83,7 +84,14 @@ class Plan:
 @click.option("--rounds", type=Count(), help=f"Turns of each worker.  [default: {ROUNDS}]")
 @click.option("--seconds", type=Seconds(), help="Work under each lock for so long instead.")
 @click.option("--slowly", is_flag=True, help="Let each turn take a moment, to be followed by eye.")
-@click.option("--ttl", type=Seconds(least=2), default=10.0, show_default=True, help="A worker's session.")
+@click.option(
+    "--ttl",
+    type=Seconds(least=2),
+    default=10.0,
+    show_default=True,
+    callback=or_given_for_store("session_timeout"),
+    help="A worker's session.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every event and the verdict as JSON lines.")
 @click.option("--plain", is_flag=True, help="Print no moving picture.")
 def demo_command(**options: Any) -> int:
@@ -113,7 +121,7 @@ def show(plan: Plan) -> int:
             url = plan.store or f"sqlite://{quote(str(folder / 'store'))}"
             screen = Screen(without_secret(url), plan.processes, plain=plan.plain, quiet=plan.as_json)
             # If it cannot be reached, that is said once, not by every worker.
-            options: dict[str, Any] = {"session_timeout": plan.ttl, **plan.options}
+            options: dict[str, Any] = {**plan.options, "session_timeout": plan.ttl}
             with recipes.connect(url, **options):
                 pass
             try:

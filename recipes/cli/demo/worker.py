@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Work until the parent's orders end."""
     parent, url, folder, session_s, number = sys.argv[1:] if argv is None else argv
     given: dict[str, Any] = json.loads(os.environ.get(OPTIONS_VARIABLE, "{}"))
-    options: dict[str, Any] = {"session_timeout": float(session_s), **given}
+    options: dict[str, Any] = {**given, "session_timeout": float(session_s)}
     client = recipes.connect(url, **options)
     worker = Worker(int(number), Path(folder), client)
     unsubscribe = events.subscribe(worker.on_transition)

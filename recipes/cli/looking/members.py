@@ -16,7 +16,7 @@ import recipes
 from recipes.cli import codes
 from recipes.cli.looking.asking import console, json_option, looking
 from recipes.cli.looking.shapes import exact_text_of, text_of
-from recipes.cli.options import Name, store_option
+from recipes.cli.options import Name, made, store_option
 
 __all__ = ["members_command"]
 
@@ -49,7 +49,7 @@ def members_command(*, name: str, store: str, as_json: bool, watch: bool) -> int
     """
 
     def show(client: recipes.Client) -> int:
-        group = client.group(name)
+        group = made(lambda: client.group(name))
         if watch:
             _follow(name, group.watch(), as_json=as_json)
         elif as_json:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import recipes
 from recipes import events
 from recipes.cli.looking.shapes import SHAPES, Shape
+from recipes.cli.options import made
 from recipes.inspection import ContenderInfo, observe
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Queue:
 
 def looked_at(client: recipes.Client, recipe: str, name: str) -> Any:
     """Return what a recipe calls by this name, to be looked at."""
-    return client.semaphore(name, 1) if recipe == "semaphore" else getattr(client, recipe)(name)
+    return made(lambda: client.semaphore(name, 1) if recipe == "semaphore" else getattr(client, recipe)(name))
 
 
 def read(client: recipes.Client, name: str, limit: int, recipe: str = "lock") -> Queue:

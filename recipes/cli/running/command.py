@@ -12,8 +12,8 @@ import click
 
 from recipes._api.clients import LONGEST_OWNER
 from recipes.cli import codes
-from recipes.cli.options import Name, Seconds, connected, store_option
-from recipes.cli.running.run import LONGEST_GRACE, Order, run
+from recipes.cli.options import Name, Seconds, given_for_store, or_given_for_store, store_option
+from recipes.cli.running.run import LONGEST_GRACE, Order, refuse, run
 
 __all__ = ["elect_command", "run_command"]
 
@@ -70,6 +70,7 @@ keeping_options = (
         type=Seconds(least=2),
         default=15.0,
         show_default=True,
+        callback=or_given_for_store("session_timeout"),
         help="The session: if this process dies, the store gives its place away after so long.",
     ),
     click.option(
@@ -157,24 +158,23 @@ def run_command(
     """
     if tries and timeout is not None:
         raise click.UsageError("--try does not wait, so it is not allowed with --timeout")
-    connected(store, session_timeout=ttl).close()  # it refuses a --ttl that the store cannot have
-    return run(
-        Order(
-            name=name,
-            store=store,
-            command=command,
-            shared=shared,
-            timeout_s=0.0 if tries else timeout,
-            conflict_code=conflict_code,
-            quiet=quiet,
-            ttl_s=ttl,
-            grace_s=_grace(grace, ttl),
-            stops=on_lost == "stop",
-            log=log,
-            owner=_owner(owner, command),
-            report=report,
-        )
+    order = Order(
+        name=name,
+        store=store,
+        command=command,
+        shared=shared,
+        timeout_s=0.0 if tries else timeout,
+        conflict_code=conflict_code,
+        quiet=quiet,
+        ttl_s=ttl,
+        grace_s=_grace(grace, ttl),
+        stops=on_lost == "stop",
+        log=log,
+        owner=_owner(owner, command),
+        report=report,
     )
+    refuse(order)
+    return run(order)
 
 
 @click.command("elect", epilog=ELECT_EXAMPLES)
@@ -209,22 +209,21 @@ def elect_command(
     its code. If the leadership is lost, CMD is ended as with recipes run, before the store may let
     another candidate lead; then it campaigns again, at the end of the queue.
     """
-    connected(store, session_timeout=ttl).close()  # it refuses a --ttl that the store cannot have
-    return run(
-        Order(
-            name=name,
-            store=store,
-            command=command,
-            timeout_s=timeout,
-            ttl_s=ttl,
-            grace_s=_grace(grace, ttl),
-            log=log,
-            owner=_owner(None, command),
-            report=report,
-            recipe="election",
-            value=f"{socket.gethostname()}:{os.getpid()}" if value is None else value,
-        )
+    order = Order(
+        name=name,
+        store=store,
+        command=command,
+        timeout_s=timeout,
+        ttl_s=ttl,
+        grace_s=_grace(grace, ttl),
+        log=log,
+        owner=_owner(None, command),
+        report=report,
+        recipe="election",
+        value=f"{socket.gethostname()}:{os.getpid()}" if value is None else value,
     )
+    refuse(order)
+    return run(order)
 
 
 def _grace(grace: float | None, ttl: float) -> float:
@@ -240,6 +239,8 @@ def _grace(grace: float | None, ttl: float) -> float:
 
 def _owner(owner: str | None, command: tuple[str, ...]) -> str:
     """Return what was given, or the program's name: its arguments may be secret."""
+    if owner is None:
+        owner = given_for_store().get("owner")
     if owner is None:
         name = Path(command[0]).name
         return name[:LONGEST_OWNER] if name.isprintable() and name else "recipes run"

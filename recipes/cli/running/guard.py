@@ -12,10 +12,9 @@ starts belongs to it, in whatever session or process group: orphans become child
 
 It runs as a script, without this package, so that it starts fast and stays small. Both sides write
 JSON lines. Its messages are: ``start`` a command, the new ``deadline`` (seconds of the boot clock, null
-for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells that it is ``ready``, and
-that the command has
-``started``, ``failed`` to start, was ``stopped``, is being ended (``stopping``, ``killed``), and has
-``ended``.
+for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells that it is ``ready``, that
+it is too ``late`` to start the command, and that this has ``started``, ``failed`` to start, was ``stopped``,
+is being ended (``stopping``, ``killed``), and has ``ended``.
 """
 
 from __future__ import annotations
@@ -204,8 +203,7 @@ class Guard:
     ) -> None:
         self._deadline, self._grace_s, self._terminal = deadline, grace_s, terminal
         if deadline is not None and boot_time() >= deadline - grace_s:
-            self._tell("killed")  # it was stopped in between: nothing is started
-            self._tell("ended", status=0, left=0, stuck=[])
+            self._tell("late")  # it was stopped in between: nothing is started
             return
         words = [word.encode("latin-1") for word in command]
         added = {name.encode("latin-1"): value.encode("latin-1") for name, value in environment.items()}

@@ -108,8 +108,11 @@ class Minder:
         )
 
     def deadline(self, at: float | None) -> None:
-        """Tell until when the lock is proven now."""
-        self._tell("deadline", at=at)
+        """Tell until when the lock is proven now; a guard that is stopped may miss it."""
+        line = _line("deadline", at=at)
+        with suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
+            sent = self._socket.send(line, socket.MSG_DONTWAIT)
+            self._socket.sendall(line[sent:])  # what has begun has to end
 
     def signal(self, number: int) -> None:
         """Pass a signal on to the command, and to all of its process group."""
@@ -143,16 +146,20 @@ class Minder:
         for line in lines:
             message: dict[str, Any] = json.loads(line)
             self._command = message.get("pid", self._command)
-            self._over = self._over or message["told"] in ("ended", "failed")
+            self._over = self._over or message["told"] in ("ended", "failed", "late")
             yield message
         if not chunk and not self._over:
             raise GuardGone(guard.end_all(self._command, os.getpid()) if self._command else ())
 
     def _tell(self, what: str, *, files: Sequence[int] = (), **fields: Any) -> None:
-        line = json.dumps({"do": what, **fields}).encode() + b"\n"
+        line = _line(what, **fields)
         with suppress(BrokenPipeError, ConnectionResetError):  # its end will be read
             sent = socket.send_fds(self._socket, [line], files)
             self._socket.sendall(line[sent:])
+
+
+def _line(what: str, **fields: Any) -> bytes:
+    return json.dumps({"do": what, **fields}).encode() + b"\n"
 
 
 def _carried(text: str) -> str:

@@ -18,14 +18,14 @@ from typing import Literal
 import recipes
 from recipes import events
 from recipes.cli import codes
-from recipes.cli.options import connected
+from recipes.cli.options import connected, made
 from recipes.cli.running.ending import Ending, Outcome
 from recipes.cli.running.minder import GuardGone, Minder
 from recipes.cli.running.signals import Signals, Struck
 from recipes.cli.running.supervise import Supervisor
 from recipes.cli.running.terminal import Terminal
 
-__all__ = ["LONGEST_GRACE", "Order", "run"]
+__all__ = ["LONGEST_GRACE", "Order", "refuse", "run"]
 
 LONGEST_GRACE = 1 / 3
 """Of the session: with more of it one late renewal would end a command whose lock is safe."""
@@ -84,6 +84,17 @@ class Order:
                 print(f"recipes {by}: {line}", file=sys.stderr, flush=True)
 
 
+def refuse(order: Order) -> None:
+    """Refuse what the store cannot have before anything is started.
+
+    Raises:
+        click.UsageError: The session is too long for it, or the name.
+    """
+    client = connected(order.store, session_timeout=order.ttl_s, owner=order.owner)
+    with contextlib.closing(client), contextlib.suppress(recipes.TooWeak):  # that is said by `run`
+        made(lambda: client.election(order.name) if order.recipe == "election" else _lock(order, client))
+
+
 def run(order: Order) -> int:
     """Run a command under a lock; returns the exit code, and says on standard error what needs saying."""
     _have_standard_files()
@@ -92,7 +103,7 @@ def run(order: Order) -> int:
         with contextlib.ExitStack() as stack:
             signals = stack.enter_context(Signals())
             if order.log is not None:
-                stack.enter_context(_logged(order.log))
+                stack.enter_context(_logged(order, order.log))
             minder = stack.enter_context(Minder(inherited))
             ending = _held(order, signals, minder, inherited)
     except Struck as struck:
@@ -156,13 +167,17 @@ def _once(
     return ending if kept or not order.stops else ending.but_lost(grant.lost_reason)
 
 
+def _lock(order: Order, client: recipes.Client) -> recipes.Lock | recipes.ReadLock:
+    return client.rwlock(order.name).reader if order.shared else client.lock(order.name)
+
+
 def _acquired(order: Order, client: recipes.Client) -> recipes.Grant | None:
     if order.recipe == "election":
         with _waits_aloud(order):
             leadership = client.election(order.name).campaign(order.value, timeout=order.timeout_s)
         order.say(f"leads {order.title} under token {leadership.token}")
         return leadership
-    lock = client.rwlock(order.name).reader if order.shared else client.lock(order.name)
+    lock = _lock(order, client)
     if order.timeout_s == 0:
         return lock.try_acquire()
     with _waits_aloud(order):
@@ -208,14 +223,18 @@ def _environment(order: Order, grant: recipes.Grant) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _logged(path: Path) -> Generator[None]:
+def _logged(order: Order, path: Path) -> Generator[None]:
     """Append every event to a file."""
-    with path.open("a", encoding="utf-8") as log:
-        unsubscribe = events.log_json(log)
+    log = path.open("a", encoding="utf-8")
+    unsubscribe = events.log_json(log)
+    try:
+        yield
+    finally:
+        unsubscribe()
         try:
-            yield
-        finally:
-            unsubscribe()
+            log.close()
+        except OSError as error:
+            order.say(f"not all events could be written: {error}")
 
 
 def _reported(order: Order, ending: Ending) -> Ending:

@@ -154,6 +154,9 @@ class Supervisor:
                 self._say(f"no renewal of the session; {name} is asked to end, within {within_s:.1f} s")
             case "killed":
                 self._ended_by_us = True
+            case "late":
+                reason = f"{self._grant.lost_reason or 'its proof ran out'}; {name} was not started"
+                return Ending(Outcome.LOST, codes.LOST, reason=reason, token=token)
             case "failed":
                 number = message["errno"]
                 code = codes.NOT_FOUND if number in (2, 20) else codes.CANNOT_RUN

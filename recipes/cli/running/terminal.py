@@ -64,7 +64,9 @@ class Terminal:
         """Stop this process, as the command was; returns when the shell continues it."""
         before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         try:
-            sys.stderr.flush()
+            if sys.stderr is not None:  # None: it was closed
+                with suppress(OSError):
+                    sys.stderr.flush()
             os.kill(os.getpid(), signal.SIGTSTP)  # nothing happens where no shell could continue it
         finally:
             signal.signal(signal.SIGTSTP, before)
