@@ -146,7 +146,7 @@ class Runtime(ABC):
         reentries: What was entered and may be entered again, by owner and encoded name.
         cleaning: The jobs that are not done, by their ids.
         refused: Those among them that the store has refused, at the earliest ``refused_at``.
-        resting: Where the cleaner, which has nothing else to do, hears of another job.
+        resting: Where the cleaner, which has nothing else to do, is notified of another job.
         hub: What is observed.
         numbers: Those of the writes of this client.
         seen: What short values were when they were last read or written, by key: the latest thousand.
