@@ -10,7 +10,13 @@ import pytest
 import redis
 
 from integration import servers
+from recipes._contract.connection import Batch
+from recipes._contract.operations import End, Write
+from recipes.errors import SessionLost
 from recipes.stores.redis.keys import Keys
+from recipes.stores.redis.protocol import RedisProtocol
+from recipes.stores.redis.requests import Command, Run
+from tests.stores.stepping import CONTEXT
 
 DAY_MS = 86_400_000
 SCRIPT = files("recipes.stores.redis").joinpath("queue.lua").read_text()
@@ -22,7 +28,7 @@ class Queue:
     def __init__(self, server: Any, name: str) -> None:
         self.server = server
         self.keys = Keys("lock:").of(name)
-        self._name = name
+        self.name = name
 
     def act(
         self,
@@ -34,8 +40,8 @@ class Queue:
         until_us: int = 0,
     ) -> Any:
         """Run one act for a session; nothing is granted before ``until_us``."""
-        keys = (*self.keys, Keys("lock:").beside(self._name, f"x:{one}"))
-        head = (until_us, act, self._name, session, "lock:~bell:", ttl_ms)
+        keys = (*self.keys, Keys("lock:").beside(self.name, f"x:{one}"))
+        head = (until_us, act, self.name, session, "lock:~bell:", ttl_ms)
         return self.server.eval(SCRIPT, len(keys), *keys, *head, *words)
 
     def join(self, session: str, kind: str = "W", ttl_ms: int = 60_000) -> tuple[int, int]:
@@ -141,3 +147,22 @@ def test_a_reader_that_comes_to_hold_has_the_key_last_as_long_as_itself(queue: Q
     assert queue.server.pttl(queue.keys[0]) <= 5_000
     assert queue.act("present", "reader", 0, reader, writer, "") == [1, 0]
     assert queue.server.pttl(queue.keys[0]) > 30_000
+
+
+def test_a_first_write_that_arrives_after_its_session_has_ended_is_not_done(queue: Queue) -> None:
+    """There is no receipt yet by which it could be told from one that arrives in time."""
+    one = RedisProtocol("redis://r", Keys("lock:"), "first", 0, polls=False)
+    writing, ending = one.write(Write(queue.name, b"late", 1), CONTEXT), one.end(End(), CONTEXT)
+    late, batch = next(writing), next(ending)
+    assert isinstance(late, Run)
+    assert isinstance(batch, Batch)
+    for part in batch.parts:
+        assert isinstance(part, Command)
+        queue.server.execute_command(*part.words)
+    reply = queue.server.eval(SCRIPT, len(late.keys), *late.keys, 0, *late.words)
+    value, receipt = late.keys[5:]
+    assert not queue.server.exists(value)
+    assert 0 < queue.server.pttl(receipt) <= 3_600_000
+    queue.server.delete(receipt)
+    with pytest.raises(SessionLost):
+        writing.send(reply)

@@ -106,9 +106,13 @@ class Receipts:
         """Return the receipt of a value as this session knows it."""
         return self._known.get(key, NONE)
 
+    def asked(self) -> list[str]:
+        """Return the values of which a write is under way; there may be no receipt yet."""
+        return list(dict.fromkeys(key for key, _ in self._asking.copy()))
+
     def settled(self) -> list[str]:
         """Return the values whose receipts are known, and none of whose writes is under way."""
-        asked = {key for key, _ in self._asking.copy()}
+        asked = set(self.asked())
         return [key for key in self._known.copy() if key not in asked]
 
     def exchange(self, write: Write, known: Receipt, *, settles: bool = False) -> Exchange:

@@ -150,7 +150,7 @@ class Message:
         """Have the server do the next part; whether it was the last."""
         node, store = self.node, self.connection.store
         if node.dead:
-            return self.answered(StoreUnavailable("model", BROKEN))
+            return self.failed(BROKEN)
         part = self.parts[len(self.replies)]
         store.by = self.asked
         if type(part) is Track:
@@ -162,10 +162,18 @@ class Message:
             return False
         if type(self.request) is Sure:
             if not store.acknowledged(node):
-                return self.answered(StoreUnavailable("model", UNSURE))
+                return self.failed(UNSURE)
             node.sure = len(node.log)
-        together = len(self.parts) > 1 or type(self.request) in (Batch, Sure)
-        return self.answered(tuple(self.replies) if together else self.replies[0])
+        return self.answered(tuple(self.replies) if self.together else self.replies[0])
+
+    @property
+    def together(self) -> bool:
+        return type(self.request) in (Batch, Sure)
+
+    def failed(self, said: str) -> bool:
+        """Have an error be the answer; of what was sent together it stands for each part."""
+        error = StoreUnavailable("model", said)
+        return self.answered((error,) * len(self.parts) if self.together else error)
 
     def answered(self, reply: Any) -> bool:
         self.reply = reply
@@ -222,7 +230,7 @@ class RedisConnection(Way):
         fate = store.fate() if store.fated and store.strikes(asked, request) else None
         if fate and fate != DOUBLED and asked.write is not None and world.random() < IS_HEARD:
             broken = Message(self, asked, request, None)
-            broken.answered(StoreUnavailable("model", BROKEN))
+            broken.failed(BROKEN)
             world.moving.append(broken)
         store.launch(partial(Message, self, asked, request), fate)
         return asked

@@ -50,6 +50,7 @@ AHEAD = Contender("x/5", "b1", "W", "2e")
 STRANGER = Contender("x/-9")
 ALONE = [b"7", 0, -1, []]
 CUT = StoreUnavailable("redis://r", "cut")
+REFUSED = StoreRefused("redis://r", "no")
 KEY = "~value/v"
 INFO = b"# Server\r\nredis_version:7.0.15\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n"
 
@@ -420,6 +421,16 @@ def test_a_write_that_was_given_up_is_settled(redis: RedisProtocol) -> None:
     assert asked.result is False
 
 
+@pytest.mark.parametrize("how", ["written", "settled"])
+def test_a_write_whose_receipt_the_end_has_replaced_says_that_the_session_has_ended(
+    redis: RedisProtocol, how: str
+) -> None:
+    write = Write(KEY, b"new", 1)
+    late = redis.write(write, CONTEXT) if how == "written" else redis.settle(Settle(write), CONTEXT)
+    with pytest.raises(SessionLost, match="ended"):
+        feed(late, [b"ended"])
+
+
 def test_a_cluster_refuses_a_guarded_write_across_slots() -> None:
     write = Write(KEY, b"new", 1, guards=(MINE,))
     with pytest.raises(StoreRefused, match="hash tag"):
@@ -433,10 +444,11 @@ def test_the_end_removes_all_but_what_refuses_late_copies(redis: RedisProtocol) 
     feed(redis.write(Write(KEY, b"new", 1), CONTEXT), [1, b"9", b"1", b"new", b"9", 1])
     with pytest.raises(StoreUnavailable):
         feed(redis.write(Write("~value/w", b"new", 2), CONTEXT), CUT)
-    asked = feed(redis.end(End(), CONTEXT), (1, 1, 1))
-    removed, receipt, session = asked[0].parts
+    asked = feed(redis.end(End(), CONTEXT), (1, b"OK", b"OK", 1))
+    removed, under_way, receipt, session = asked[0].parts
     assert isinstance(asked[0], Batch)
     assert arguments(removed) == ("a1", 7, 0)
+    assert under_way.words == ("SET", "{lock:~value/w}:receipt:1f", "", "PX", 3_600_000)
     assert receipt.words == ("SET", "{lock:~value/v}:receipt:1f", "", "XX", "PX", 3_600_000)
     assert session.words == ("DEL", "lock:~session:1f")
 
@@ -446,11 +458,25 @@ def test_the_end_refuses_late_copies_of_a_write_whose_answer_was_lost(redis: Red
     write = Write(KEY, b"new", 1)
     with pytest.raises(StoreUnavailable):
         feed(redis.write(write, CONTEXT), CUT)
-    assert len(feed(redis.end(End(), CONTEXT), (1,))[0].parts) == 1, "it may be asked yet what came of it"
+    receipt, _ = feed(redis.end(End(), CONTEXT), (b"OK", 1))[0].parts
+    assert "XX" not in receipt.words, "no copy may have been done: there may be no receipt yet"
     late = redis.write(write, AGAIN) if how == "asked again" else redis.settle(Settle(write), CONTEXT)
     feed(late, [1, b"9", b"1", b"new", b"9", 1])
-    receipt, _ = feed(redis.end(End(), CONTEXT), (1, 1))[0].parts
+    receipt, _ = feed(redis.end(End(), CONTEXT), (b"OK", 1))[0].parts
     assert receipt.words[:2] == ("SET", "{lock:~value/v}:receipt:1f")
+    assert "XX" in receipt.words
+
+
+@pytest.mark.parametrize("failed", [(CUT, 1), (1, CUT), (REFUSED, CUT)])
+def test_an_end_that_is_not_answered_is_asked_again(redis: RedisProtocol, failed: tuple[Any, ...]) -> None:
+    joined(redis)
+    with pytest.raises(StoreUnavailable, match="cut"):
+        feed(redis.end(End(), CONTEXT), failed)
+
+
+def test_an_end_that_is_refused_says_so(redis: RedisProtocol) -> None:
+    with pytest.raises(StoreRefused):
+        feed(redis.end(End(), CONTEXT), (REFUSED,))
 
 
 def test_of_very_many_values_the_end_knows_the_last(

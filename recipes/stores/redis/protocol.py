@@ -149,9 +149,11 @@ class RedisProtocol(StoreProtocol):
             self._remove(queue, one, token) for one, (queue, token) in self._stands.copy().items()
         ]
         # From here on a copy that arrives late finds what is no receipt, and is refused.
+        asked = [self._receipt(key) for key in self._receipts.asked()]  # first: one may be answered meanwhile
         settled = [self._receipt(key) for key in self._receipts.settled()]
+        parts += [Command(("SET", key, "", "PX", LATE_MS), key) for key in asked]
         parts += [Command(("SET", key, "", "XX", "PX", LATE_MS), key) for key in settled]
-        yield from Batch((*parts, Command(("DEL", mine), mine)))
+        _all_of((yield from Batch((*parts, Command(("DEL", mine), mine)))))
 
     def _sure(self, *parts: Request[Any], bell: str = "", grants: bool = False) -> Steps[tuple[Any, ...]]:
         return _all_of((yield from Sure(parts, bell, grants=grants)))
@@ -418,6 +420,8 @@ class RedisProtocol(StoreProtocol):
         """Return a reply, unless it says that nothing was done."""
         if reply[0] == b"withdrawn":
             raise SessionLost(WITHDRAWN)
+        if reply[0] == b"ended":
+            raise SessionLost(ENDED)
         if reply[0] == b"starting":
             left_s = reply[1] / 1000
             said = f"it started, or took over, and grants nothing for {left_s:.1f} s more (restart_grace)"
@@ -465,10 +469,10 @@ class RedisProtocol(StoreProtocol):
 
 
 def _all_of(replies: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return replies, unless one of these is an error."""
-    for reply in replies:
-        if isinstance(reply, Exception):
-            raise reply
+    """Return replies, unless one of these is an error; one after which it is asked again comes first."""
+    errors = [reply for reply in replies if isinstance(reply, Exception)]
+    if errors:
+        raise next((one for one in errors if isinstance(one, StoreUnavailable)), errors[0])
     return replies
 
 

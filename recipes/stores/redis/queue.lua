@@ -338,7 +338,8 @@ end
 -- KEYS[7]: the receipt; KEYS[8...]: M of the queue of each guard, whose token is behind the other arguments
 function acts.put(settles, if_version, expected, receipt, deletes, data, ...)
   local tokens, guarded = {...}, 1
-  local got = call('HMGET', KEYS[7], 'version', 'said')
+  local got = redis.pcall('HMGET', KEYS[7], 'version', 'said')
+  if got.err then return {'ended'} end  -- a text, which the end of the session has left
   local before, version = stored()
   for i, token in ipairs(tokens) do
     local guard = call('HMGET', KEYS[7 + i], token, 'd' .. token)

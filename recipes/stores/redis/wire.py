@@ -323,16 +323,20 @@ class Wire:
     def _scan(self, pattern: str) -> Steps[set[str]]:
         found: set[str] = set()
         for address in (yield from self._found(self._place.masters())):
-            link = yield from self._take(address)
+            # One that is not kept: it has not learned when the server grants, and need not. A server that has
+            # no slot of the prefix could not note it either.
+            link = yield from self._dial(address, self._settings.access)
             cursor = 0
-            while True:
-                replies = yield from self._sent(link, [("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)])
-                cursor, keys = self._accepted(link, replies)[0]
-                found.update(key.decode("utf-8", "replace") for key in keys)
-                cursor = int(cursor)
-                if not cursor:
-                    break
-            self._give(link)
+            try:
+                while True:
+                    asked = [("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)]
+                    cursor, keys = self._accepted(link, (yield from self._sent(link, asked)))[0]
+                    found.update(key.decode("utf-8", "replace") for key in keys)
+                    cursor = int(cursor)
+                    if not cursor:
+                        break
+            finally:
+                link.close()
         return found
 
     # Connections.
@@ -573,6 +577,10 @@ _FULL = {"OOM", "MISCONF"}
 _NO_LISTENER = "The client ID you want redirect to does not exist"
 
 
+_IN_SCRIPT = "Error running script"
+"""So begins, before Redis 7, what a command in a script was refused with; that is behind the last ``: -``."""
+
+
 def _said(error: Exception) -> str:
     """Return what the server said, in full."""
     word, said = _WORDS.get(type(error)), str(error) or type(error).__name__
@@ -580,7 +588,10 @@ def _said(error: Exception) -> str:
 
 
 def _word(error: Exception) -> str:
-    return _said(error).partition(" ")[0]
+    said = _said(error)
+    if said.removeprefix("ERR ").startswith(_IN_SCRIPT):
+        said = said.rpartition(": -")[2]
+    return said.partition(" ")[0]
 
 
 def meaning(label: str, error: Exception, *, unsent: bool = False) -> StoreError:

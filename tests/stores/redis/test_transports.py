@@ -24,6 +24,7 @@ from tests.stores.etcd.fakes import PEM, Server, closed_port, trusting
 from tests.stores.redis.fakes import BEGIN, GET, NOTHING, RUN, Box, Peer, Redis, hang
 
 Connect = Callable[..., Any]
+IN_SCRIPT = "ERR Error running script (call to f_5e1a): @user_script:30: @user_script: 30: "
 SOON_S = 0.3
 LATE_S = 0.35
 
@@ -126,6 +127,17 @@ def test_keys_are_found_by_their_pattern(connect: Connect) -> None:
         assert connect(redis.port).ask(Scan("lock:*")) == {"lock:a", "lock:b"}
     with Redis(SCAN="-NOPERM no") as redis:
         assert isinstance(raised(connect(redis.port), Scan("*")), StoreDenied)
+
+
+def test_keys_are_found_on_a_server_that_cannot_note_when_it_grants(connect: Connect) -> None:
+    """It has no slot of the prefix. A connection that was made for that grants nothing later."""
+    with Redis(SCAN=["0", ["{app}:a:queue"]], HSETNX="-MOVED 1 127.0.0.1:1") as redis:
+        redis.facts["replication"] = redis.facts["replication"].replace("0" * 40, "1" * 40)
+        api = connect(redis.port, grace_s=20.0, prefix="{app}:")
+        assert api.ask(Scan("*")) == {"{app}:a:queue"}
+        assert isinstance(raised(api, RUN), StoreUnavailable)
+        assert redis.heard_first("HSETNX")
+        assert not redis.heard_first("EVALSHA")
 
 
 # Deadlines.
@@ -278,6 +290,12 @@ def test_a_server_that_is_not_there_is_no_answer_and_nothing_was_sent(connect: C
         ("ERR max number of clients reached", StoreUnavailable, False),
         ("OOM command not allowed when used memory > 'maxmemory'.", StoreFull, None),
         ("MISCONF Redis is configured to save RDB snapshots", StoreFull, None),
+        (f"{IN_SCRIPT}-OOM command not allowed when used memory > 'maxmemory'.", StoreFull, None),
+        (f"{IN_SCRIPT}-MISCONF Redis is configured to save RDB snapshots", StoreFull, None),
+        (f"{IN_SCRIPT}-READONLY You can't write against a read only replica.", StoreUnavailable, True),
+        (f"{IN_SCRIPT}-NOREPLICAS Not enough good replicas to write.", StoreUnavailable, True),
+        (f"{IN_SCRIPT}-WRONGTYPE Operation against a key", StoreRefused, None),
+        (f"{IN_SCRIPT}user_script:1: Script attempted to access", StoreRefused, None),
         ("NOAUTH Authentication required.", StoreDenied, None),
         ("WRONGPASS invalid username-password pair", StoreDenied, None),
         ("NOPERM User me has no permissions to run the 'get' command", StoreDenied, None),
@@ -293,6 +311,15 @@ def test_errors_of_the_server_are_errors_of_the_package(
     assert type(error) is kind
     assert getattr(error, "unsent", None) is unsent
     assert said.partition(" ")[2] in str(error)
+
+
+@pytest.mark.parametrize("said", ["READONLY no", f"{IN_SCRIPT}-READONLY no"])
+def test_a_server_that_is_no_master_any_more_is_connected_to_anew(connect: Connect, said: str) -> None:
+    with Redis(GET=f"-{said}") as redis:
+        api = connect(redis.port)
+        raised(api, GET)
+        raised(api, GET)
+        assert redis.connections == 2
 
 
 @pytest.mark.parametrize("command", ["AUTH", "SELECT", "INFO"])
