@@ -90,6 +90,8 @@ def guard(connection: Any, grant: Grant | AsyncGrant) -> None:
     For a client on the same database (``postgresql://``, ``mysql://``). The database looks, by its own clock,
     whether the grant's contender stands and its session lives, and keeps the contender where it is until
     the transaction ends: no later holder is granted before. So the resource needs no column for a token.
+    On PostgreSQL a transaction that is REPEATABLE READ or SERIALIZABLE has to begin after the grant was
+    acquired: it does not see a later one. There only the contender counts; the session is not looked at.
 
     Commit before you release the grant: a release waits for the transaction.
 

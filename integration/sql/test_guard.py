@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 
 import recipes
 from integration import servers
-from integration.sql.places import by_cursor
+from integration.sql.places import by_cursor, make_tables, plain
 from integration.sql.test_locked import waits
 from recipes import sql
 
@@ -76,6 +79,49 @@ def test_nobody_is_granted_before_a_guarded_transaction_ends(
     assert other.lock("x").try_acquire(timeout=60) is None
     connection.commit()
     assert servers.eventually(lambda: other.lock("x").try_acquire(timeout=60) is not None, 60)
+
+
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_transaction_that_reads_what_was_there_before_the_last_renewal_is_guarded(
+    postgres: servers.Postgres, isolation: str
+) -> None:
+    """What it reads of the session is out of date. What counts is that the contender is there, and locked."""
+    tables = f"t{secrets.token_hex(5)}_"
+    make_tables(postgres.url(), tables)
+    with (
+        connected(postgres, tables) as client,
+        connected(postgres, tables) as other,
+        contextlib.closing(plain(postgres.url(), isolation)) as connection,
+        contextlib.closing(plain(postgres.url(), autocommit=True)) as beside,
+    ):
+        run = by_cursor(beside)
+        grant = client.lock("x").acquire(timeout=60)
+        run(f"UPDATE {tables}session SET expires_at = expires_at - 90000000")
+        by_cursor(connection)(f"SELECT count(*) FROM {tables}named")  # which fixes what it reads
+        run(f"UPDATE {tables}session SET expires_at = expires_at + 90000000")  # as a renewal does
+        sql.guard(connection, grant)
+        run(f"UPDATE {tables}session SET expires_at = 1 WHERE id = %s", grant._hold.session.id)
+        assert other.lock("x").try_acquire(timeout=60) is None, "also if its session is over meanwhile"
+        connection.commit()
+        assert servers.eventually(lambda: other.lock("x").try_acquire(timeout=60) is not None, 60)
+
+
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_transaction_that_reads_a_contender_that_has_gone_since_is_refused(
+    postgres: servers.Postgres, isolation: str
+) -> None:
+    tables = f"t{secrets.token_hex(5)}_"
+    make_tables(postgres.url(), tables)
+    with (
+        connected(postgres, tables) as client,
+        contextlib.closing(plain(postgres.url(), isolation)) as connection,
+        contextlib.closing(plain(postgres.url(), autocommit=True)) as beside,
+    ):
+        grant = client.lock("x").acquire(timeout=60)
+        by_cursor(connection)(f"SELECT count(*) FROM {tables}named")
+        by_cursor(beside)(f"DELETE FROM {tables}contender WHERE token = %s", grant.token)
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            sql.guard(connection, grant)
 
 
 def test_a_release_waits_for_a_guarded_transaction(

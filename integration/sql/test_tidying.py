@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 import recipes
 from integration import servers
+from integration.harness.process import eventually
 from integration.sql.conftest import Connect
+from recipes.stores.sql import protocol
+from recipes.stores.sql.acts import NAMES_AT_ONCE
 
 Database = servers.Postgres | servers.MariaDb
 
@@ -33,3 +40,39 @@ def test_a_client_that_opens_deletes_all_of_a_session_that_was_over_long_ago(
         cursor.execute(f"SELECT {session} FROM {tables}{table}")
         left[table] = {one for (one,) in cursor.fetchall()}
     assert left == {table: set() if table == "contender" else {"alive"} for table in rows}
+
+
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
+def test_a_client_that_stays_open_deletes_what_is_over_since(
+    database: Database, tables: str, connect: Connect, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes on at its next renewal while there is much of it: these are more than one pass deletes."""
+    monkeypatch.setattr(protocol, "TIDY_EVERY_S", 4.0)  # at each third renewal of such a session
+    connection = connect()
+    cursor = connection.cursor()
+
+    def left() -> int:
+        cursor.execute(f"SELECT count(*) FROM {tables}buried")
+        ((count,),) = cursor.fetchall()
+        connection.commit()
+        return int(count)
+
+    def over() -> None:
+        cursor.executemany(
+            f"INSERT INTO {tables}buried VALUES (%s, 1)",
+            [(f"x{number}",) for number in range(2 * NAMES_AT_ONCE)],
+        )
+        connection.commit()
+        assert eventually(lambda: left() == 0, 60.0)
+
+    async def main() -> None:
+        async with recipes.connect_async(database.url(), tables=tables, session_timeout=4.0) as client:
+            await client.open()
+            await asyncio.to_thread(over)
+
+    if api == "asyncio":
+        asyncio.run(main())
+        return
+    with recipes.connect(database.url(), tables=tables, session_timeout=4.0) as client:
+        client.open()
+        over()

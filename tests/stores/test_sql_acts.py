@@ -16,7 +16,15 @@ from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost
 from recipes.stores._kit.queue import Put
 from recipes.stores.receipts import Exchange, Exchanged
-from recipes.stores.sql.acts import DAY_US, GRAVE_US, NAMES_AT_ONCE, STALE_AT_ONCE, Acts, Starting
+from recipes.stores.sql.acts import (
+    DAY_US,
+    GRAVE_US,
+    MANY_IDLE,
+    NAMES_AT_ONCE,
+    STALE_AT_ONCE,
+    Acts,
+    Starting,
+)
 from recipes.stores.sql.requests import Ask, Work
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import OBSERVERS, Tables
@@ -600,6 +608,7 @@ def test_to_tidy_kills_before_it_deletes_and_locks_in_the_order_of_names(one: Se
         one.say.tidied_to(),
         one.say.dig(["a0"]),
     ]
+    assert asked.result is False
 
 
 def test_sessions_that_somebody_else_tidies_are_left_alone(one: Session) -> None:
@@ -617,6 +626,31 @@ def test_idle_queues_are_dropped_some_at_a_time(one: Session) -> None:
         one.say.drop_idle(known[:2], DAY_US),
         one.say.tidy_to(known[-1]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("stale", "graves", "idle", "more"),
+    [
+        (STALE_AT_ONCE, 0, 0, True),
+        (STALE_AT_ONCE - 1, 0, 0, False),
+        (0, NAMES_AT_ONCE, 0, True),
+        (0, NAMES_AT_ONCE - 1, 0, False),
+        (0, 0, MANY_IDLE, True),
+        (0, 0, MANY_IDLE - 1, False),
+    ],
+)
+def test_there_is_more_to_tidy_where_what_was_read_was_full_of_it(
+    one: Session, stale: int, graves: int, idle: int, more: bool
+) -> None:
+    """Queues are read whether they are idle or not: where few are, the next ones can wait."""
+    row = ("app:x",)
+    asked = feed(
+        one.acts.tidy(one.work),
+        *([[row] * stale], [[row] * stale], [1], [[]], [1, 1, 1]) if stale else [[[]]],
+        [[row] * graves, [("",)]], *([[1]] if graves else []),
+        [[row] * NAMES_AT_ONCE], [[row] * idle], *([[1]] if idle else []), [1],
+    )  # fmt: skip
+    assert asked.result is more
 
 
 @pytest.mark.parametrize("names", [[], [("app:x",)]])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from recipes._contract.contenders import Contender
+from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
     Checked,
@@ -40,12 +41,21 @@ from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.permits import permits
 from recipes.errors import SessionLost, StoreUnavailable
 from recipes.stores.receipts import Exchange, Exchanged
-from recipes.stores.sql.acts import Acts
-from recipes.stores.sql.protocol import DEEPEST, LONGEST_S, MOST_LEFT, NEXT_S, OBSERVE_S, SqlProtocol
-from recipes.stores.sql.requests import Listen, Transact
+from recipes.stores.sql.acts import NAMES_AT_ONCE, Acts
+from recipes.stores.sql.protocol import (
+    DEEPEST,
+    LONGEST_S,
+    MOST_LEFT,
+    NEXT_S,
+    OBSERVE_S,
+    TIDY_EVERY_S,
+    TIDY_WITHIN_S,
+    SqlProtocol,
+)
+from recipes.stores.sql.requests import Listen, Transact, Work
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import Tables
-from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, feed
+from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, Asked, feed
 
 TICKET = Ticket("x", "lock", "a1", owner="o", data=b"d")
 MINE = Entry(TICKET, "x/7", 7)
@@ -127,6 +137,59 @@ def test_a_renewal_names_what_waits_and_does_not_stand(sql: SqlProtocol) -> None
     """Nothing else notices, where it waits for what its own client has ahead of it."""
     asked = feed(sql.renew(Renew((), 1.0, waiting=(MINE,)), CONTEXT), [("y", 4, "a3")])
     assert asked.result == Renewal(15, (MINE,))
+
+
+def renewals(sql: SqlProtocol, times: int) -> list[list[str]]:
+    """Return which acts are asked for by each of so many renewals."""
+    return [acts(renewed(sql)) for _ in range(times)]
+
+
+def renewed(sql: SqlProtocol, *replies: Any) -> Any:
+    """Renew, with one reply more if it tidies."""
+    steps, asked = sql.renew(Renew((), 1.0), CONTEXT), Asked()
+    try:
+        asked.append(next(steps))
+        asked.append(steps.send([]))
+        for reply in replies or (None,):
+            asked.append(steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply))
+    except StopIteration as stop:
+        asked.result = stop.value
+    return asked
+
+
+EVERY = round(SqlProtocol.renewals_per_ttl * TIDY_EVERY_S / 15)
+
+
+def test_a_session_that_lives_on_tidies_now_and_then(sql: SqlProtocol) -> None:
+    assert renewals(sql, EVERY - 1) == [["renew"]] * (EVERY - 1)
+    asked = renewed(sql)
+    assert acts(asked) == ["renew", "_tidy"]
+    assert asked[1].behind_s == TIDY_WITHIN_S, "no renewal waits for it"
+    assert asked.result == Renewal(15, ())
+    assert renewals(sql, EVERY - 1) == [["renew"]] * (EVERY - 1)
+
+
+@pytest.mark.parametrize("error", [CUT, Expired()])
+def test_a_session_is_renewed_also_if_there_is_no_time_to_tidy(sql: SqlProtocol, error: Exception) -> None:
+    renewals(sql, EVERY - 1)
+    assert renewed(sql, error).result == Renewal(15, ())
+    assert renewals(sql, 1) == [["renew"]], "it is not tried again at once"
+
+
+@pytest.mark.parametrize(("graves", "again"), [(NAMES_AT_ONCE, True), (NAMES_AT_ONCE - 1, False)])
+def test_where_there_is_more_to_tidy_the_next_renewal_does(
+    sql: SqlProtocol, graves: int, again: bool
+) -> None:
+    renewals(sql, EVERY - 1)
+    run: Any = renewed(sql)[1].act
+    feed(run(Work()), [[]], [[("a",)] * graves, []], [graves])
+    assert renewals(sql, 2) == [["renew", "_tidy"] if again else ["renew"], ["renew"]]
+
+
+def test_a_session_that_found_much_to_tidy_as_it_began_goes_on_soon() -> None:
+    one = SqlProtocol(Acts(Statements(Tables(), "mysql"), "app", "recipes_", "me"), "me")
+    feed(one.open(Open(15), CONTEXT), None, True)
+    assert renewals(one, 2) == [["renew", "_tidy"], ["renew"]]
 
 
 @pytest.mark.parametrize("answer", [True, CUT])

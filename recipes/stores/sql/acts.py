@@ -35,6 +35,8 @@ GRAVE_US = 3_600_000_000
 """So long a copy of a request may be on its way."""
 DAY_US = 86_400_000_000
 STALE_AT_ONCE, NAMES_AT_ONCE = 20, 500
+MANY_IDLE = NAMES_AT_ONCE // 10
+"""Where so many of the queues that were read are idle, it is worth to read the next ones soon."""
 LOCKED_S = 0.01
 """Whether one that is dead, and that a guard has locked, can be deleted is tried again after so long."""
 
@@ -128,8 +130,11 @@ class Acts:
             yield (self._say.lock(name),)
             yield from self._delete(work, name, tokens)
 
-    def tidy(self, work: Work) -> Steps[None]:
-        """Delete a little of what was over long ago: sessions, where they stand, tombstones, idle queues."""
+    def tidy(self, work: Work) -> Steps[bool]:
+        """Delete a little of what was over long ago: sessions, where they stand, tombstones, idle queues.
+
+        Returns whether there is probably much more.
+        """
         say = self._say
         (stale,) = yield (say.stale(STALE_AT_ONCE, DAY_US),)
         ids = yield from self._kill([one for (one,) in stale])
@@ -138,6 +143,7 @@ class Acts:
             yield from self._clear(work, places)
             yield say.forget(ids)
         graves, here = yield (say.old_graves(NAMES_AT_ONCE), say.tidied_to())
+        more = len(ids) >= STALE_AT_ONCE or len(graves) >= NAMES_AT_ONCE
         if graves:
             yield (say.dig([one for (one,) in graves]),)
         if here:
@@ -147,6 +153,8 @@ class Acts:
             if idle:
                 yield (say.drop_idle([name for (name,) in idle], DAY_US),)
             yield (say.tidy_to(known[-1] if len(known) == NAMES_AT_ONCE else ""),)
+            more = more or len(idle) >= MANY_IDLE
+        return more
 
     # The queue.
 

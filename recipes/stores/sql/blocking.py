@@ -162,6 +162,7 @@ class SqlConnection(Connection):
         self._under_way: dict[_Job, None] = {}
         self._over = threading.Event()
         self._listener: _Listener | None = None
+        self._behind: _Job | None = None
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
@@ -170,6 +171,9 @@ class SqlConnection(Connection):
         assert isinstance(request, Transact), f"{request!r} should be a request to a database"
         if self._over.is_set():
             raise StoreUnavailable(self._settings.label, CLOSED, unsent=True)
+        if request.behind_s:
+            self._do_behind(request)
+            return None
         job = _Job(request, boot_time() + timeout_s)
         lane = self._session if request.session else self._joins if request.joins else self._others
         lane.put(job)
@@ -198,6 +202,13 @@ class SqlConnection(Connection):
         engine = self._made.get("engine")
         if engine is not None and self._settings.own:
             engine.dispose()
+
+    def _do_behind(self, request: Transact) -> None:
+        """Have a request done for which nobody waits; if the last one is not done yet, it hangs."""
+        last, self._behind = self._behind, _Job(request, boot_time() + request.behind_s)
+        if last is not None:
+            last.hang_up()
+        self._others.put(self._behind)
 
     # In the workers.
 

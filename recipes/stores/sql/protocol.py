@@ -12,10 +12,12 @@ Three things are the store's own:
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
+from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
     Checked,
@@ -48,7 +50,7 @@ from recipes.errors import StoreUnavailable
 from recipes.stores._kit.queue import Put
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 from recipes.stores.sql.acts import Acts
-from recipes.stores.sql.requests import Listen, Transact
+from recipes.stores.sql.requests import Ask, Listen, Transact, Work
 
 __all__ = ["SqlProtocol"]
 
@@ -60,6 +62,8 @@ LONGEST_S = 2.0
 MOST_LEFT = 1000
 OBSERVE_S = 0.2
 """The same for who observes a queue or a value."""
+TIDY_EVERY_S, TIDY_WITHIN_S = 120.0, 5.0
+"""How often a session that lives on tidies, counted by its renewals; and how long that may take."""
 
 
 class SqlProtocol(StoreProtocol):
@@ -84,6 +88,8 @@ class SqlProtocol(StoreProtocol):
         self._left: dict[str, None] = {}  # ids of the last that were withdrawn
         self._receipts = Receipts()
         self._alone = True  # the last to join found nobody ahead: it may be so again
+        self._renewed = 0  # how often, since it has tidied
+        self._more_to_tidy = False
 
     # The session.
 
@@ -95,12 +101,12 @@ class SqlProtocol(StoreProtocol):
             self._notices.add("deaf", self._deaf)
         opening = partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6))
         yield Transact(opening, session=True, channel=self._acts.channel)
-        with suppress(StoreUnavailable):  # the next that opens may do it
-            yield Transact(self._acts.tidy)
+        with suppress(StoreUnavailable):  # the next that opens or renews may do it
+            self._more_to_tidy = bool((yield Transact(self._acts.tidy)))
         return Opened(self.session_id, op.ttl_s)
 
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
-        """Renew the session's lease, and see which contenders stand."""
+        """Renew the session's lease, see which contenders stand, and tidy a little now and then."""
         del context
         found = yield Transact(self._acts.renew, session=True)
         standing = {(queue, token) for queue, token, _ in found}
@@ -108,9 +114,17 @@ class SqlProtocol(StoreProtocol):
             if one in self._left:  # a standby that took over did not have the withdrawal
                 with suppress(StoreUnavailable):
                     yield self._removing(queue, one, token, bury=False)
+        self._renewed += 1
+        if self._more_to_tidy or self._renewed * self._ttl_s >= TIDY_EVERY_S * self.renewals_per_ttl:
+            self._renewed, self._more_to_tidy = 0, False
+            with suppress(StoreUnavailable, Expired):  # the session is renewed all the same
+                yield Transact(self._tidy, behind_s=TIDY_WITHIN_S)
         known = (*op.entries, *op.waiting)  # what waits may be behind its own client, and look at nothing
         missing = (entry for entry in known if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))
+
+    def _tidy(self, work: Work) -> Generator[tuple[Ask, ...], list[Any], None]:
+        self._more_to_tidy = yield from self._acts.tidy(work)
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Delete all that this session has."""

@@ -64,6 +64,8 @@ class Transact(Request[Any]):
         channel: What the session is notified on, from its beginning on; only with what begins it.
         quick: The same in one step, to try first where the server can be sent a whole act; it reads what
             the last of its statements finds, whole numbers, and returns None if there is more to do.
+        behind_s: It has so many seconds, and nobody waits for it: the reply is None at once, whatever comes
+            of it. 0: it is waited for.
     """
 
     act: Act[Any]
@@ -72,6 +74,7 @@ class Transact(Request[Any]):
     session: bool = False
     channel: str = ""
     quick: Act[Any] | None = None
+    behind_s: float = 0.0
 
 
 @record

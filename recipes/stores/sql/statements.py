@@ -276,10 +276,17 @@ class Statements:
         self._written = select(contender.c.version, contender.c.mark, contender.c.data).where(
             one, contender.c.session == _given("me")
         )
+        lives = session.c.expires_at > Clock()
+        if self.notifies:
+            # In such a transaction of PostgreSQL the session is as it was before the last renewals. But a row
+            # that has changed since cannot be locked there, and nobody is let in while one is there: what
+            # finds that its session is over skips it while it is locked.
+            isolation = func.current_setting("transaction_isolation")
+            lives = or_(lives, isolation.in_(["repeatable read", "serializable"]))
         self._guard = (
             select(contender.c.token, contender.c.mark)
             .where(one, contender.c.session == _given("me"))
-            .where(exists().where(session.c.id == _given("me"), session.c.expires_at > Clock()))
+            .where(exists().where(session.c.id == _given("me"), lives))
             .with_for_update(read=True)
         )
         living = select(contender.c.queue).join(session, session.c.id == contender.c.session)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, event
@@ -71,6 +72,10 @@ class AsyncSqlConnection(AsyncConnection):
         if isinstance(request, Listen):
             return self._wire.hearing.listen(request)
         assert isinstance(request, Transact), f"{request!r} should be a request to a database"
+        if request.behind_s:
+            self._expect_open()
+            _ = self._start(self.ask(replace(request, behind_s=0.0), request.behind_s), _Progress())
+            return None
         deadline = asyncio.get_running_loop().time() + timeout_s
         if request.channel and self._settings.listens and self._listener is None and not self._closed:
             await self._begin_to_listen(request.channel, min(LISTEN_WITHIN_S, timeout_s / 2))

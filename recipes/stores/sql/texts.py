@@ -15,7 +15,7 @@ from recipes.stores.sql.requests import Ask
 __all__ = ["Call", "Said", "Texts", "call_of"]
 
 
-_KNOWN: dict[tuple[str, ...], Texts] = {}
+_KNOWN: dict[tuple[Any, ...], Texts] = {}
 
 
 @record
@@ -57,8 +57,12 @@ class Texts:
 
     @staticmethod
     def of(dialect: Any) -> Texts:
-        """Return what is the same for all engines with such a dialect."""
-        key = dialect.name, dialect.driver, dialect.paramstyle
+        """Return what is the same for all engines with such a dialect, which differs by its server.
+
+        One driver is for MySQL and MariaDB, and a clause of one of them is a wrong one on the other.
+        """
+        server = getattr(dialect, "is_mariadb", False), getattr(dialect, "server_version_info", None)
+        key = dialect.name, dialect.driver, dialect.paramstyle, *server
         return _KNOWN.get(key) or _KNOWN.setdefault(key, Texts(dialect))
 
     def __call__(self, ask: Ask) -> Said:

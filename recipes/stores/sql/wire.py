@@ -138,7 +138,8 @@ class Wire:
                 pause(pause_s)
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
-        if not self._settings.own:
+        level = connection.get_execution_options().get("isolation_level")
+        if not self._settings.own or level == "AUTOCOMMIT":  # of the try before
             connection.execution_options(isolation_level="READ COMMITTED")
         work = Work(starting_until_us=entered(connection, self._settings))
         if request.reads and self._postgresql:  # on MySQL that costs more than it saves

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -270,6 +271,35 @@ def test_closing_ends_what_is_under_way_within_a_second(step: str, deaf: bool) -
         with pytest.raises(StoreUnavailable, match="closed") as caught:
             await connection.ask(RELEASE, GENEROUS_S)
         assert caught.value.unsent
+
+    run(case)
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["ends", "deaf"])
+def test_what_nobody_waits_for_ends_when_its_time_is_over(deaf: bool) -> None:
+    async def case(connection: AsyncSqlConnection, database: Database) -> None:
+        database.hangs, database.deaf = {"acting"}, deaf
+        behind = replace(RELEASE, behind_s=SOON_S)
+        assert await connection.ask(behind, GENEROUS_S) is None
+        assert database.reached == []
+        await over(connection)
+        assert database.reached[:2] == STEPS[:2]
+        assert database.raws[0].ended.is_set()
+
+    run(case)
+
+
+def test_closing_ends_what_nobody_waits_for() -> None:
+    async def case(connection: AsyncSqlConnection, database: Database) -> None:
+        database.hangs = {"acting"}
+        behind = replace(RELEASE, behind_s=GENEROUS_S)
+        assert await connection.ask(behind, GENEROUS_S) is None
+        await until(lambda: "acting" in database.reached)
+        with taking(1.0):
+            await connection.close()
+        assert not connection._under_way
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await connection.ask(behind, GENEROUS_S)
 
     run(case)
 

@@ -28,6 +28,29 @@ def test_a_statement_is_compiled_once_for_all_engines_of_a_driver() -> None:
     assert first(SAY.lock("a")).text is second(SAY.lock("b")).text
 
 
+def of_server(version: tuple[int, ...], *, is_mariadb: bool = False) -> Any:
+    """Return the dialect of one driver as it is once it has seen such a server."""
+    dialect: Any = mysql.dialect(paramstyle="format")
+    dialect.server_version_info, dialect.is_mariadb = version, is_mariadb
+    dialect._requires_alias_for_on_duplicate_key = not is_mariadb and version >= (8, 0, 20)
+    dialect.use_mysql_for_share = not is_mariadb and version >= (8, 0, 1)
+    return dialect
+
+
+def test_servers_of_one_driver_that_need_other_words_have_their_own() -> None:
+    say = Statements.of("recipes_", "mysql")
+    asks = say.draw("a"), say.guard("a", 7, "me")
+    for dialect, *expected in (
+        (of_server((8, 4, 0)), " AS new ON DUPLICATE KEY", " FOR SHARE"),
+        (of_server((10, 11, 6), is_mariadb=True), ") ON DUPLICATE KEY", " LOCK IN SHARE MODE"),
+        (of_server((8, 0, 11)), ") ON DUPLICATE KEY", " FOR SHARE"),
+        (of_server((5, 7, 44)), ") ON DUPLICATE KEY", " LOCK IN SHARE MODE"),
+    ):
+        for ask, words in zip(asks, expected, strict=True):
+            assert words in Texts.of(dialect)(ask).text
+    assert Texts.of(of_server((8, 4, 0))) is Texts.of(of_server((8, 4, 0)))
+
+
 def test_statements_are_made_once_for_all_clients() -> None:
     assert Statements.of("recipes_", "postgresql") is SAY
     assert Statements.of("recipes_", "mysql") is not SAY

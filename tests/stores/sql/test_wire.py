@@ -28,6 +28,7 @@ class Noting:
     """A connection; `said` are the settings of each transaction, `texts` what was sent besides.
 
     Attributes:
+        began: The isolation level that each transaction began with, if one was set.
         found: What each statement finds.
         fails: What one that has this in it raises.
     """
@@ -36,6 +37,7 @@ class Noting:
 
     def __init__(self) -> None:
         self.info: dict[Any, Any] = {("recipes", PREFIX, 0): 0}  # which server it is, is known
+        self.began: list[str] = []
         self.said: list[list[bool]] = []
         self.texts: list[str] = []
         self.levels: list[str] = []
@@ -49,12 +51,16 @@ class Noting:
         self.levels.append(isolation_level)
         return self
 
+    def get_execution_options(self) -> dict[str, str]:
+        return {"isolation_level": self.levels[-1]} if self.levels else {}
+
     def invalidate(self, _: object = None) -> None:
         self.invalidated = True
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Any]:
         self.said.append([])
+        self.began += self.levels[-1:]
         yield
 
     def execute(self, statement: Any) -> Any:
@@ -177,6 +183,22 @@ def test_what_is_not_done_in_one_call_is_done_in_several(monkeypatch: pytest.Mon
     calling.connection.found = []
     assert calling.ask() == "long"
     assert calling.connection.levels[-2:] == ["AUTOCOMMIT", "READ COMMITTED"]
+
+
+def test_what_is_begun_again_after_a_call_is_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread of the session may find meanwhile that no act can be sent whole any more."""
+    calling = Calling(monkeypatch)
+    calling.ask(QUICK_FROM + 1)
+    calling.connection.fails[TAKEN] = Failing("40P01")
+
+    def pause(_: float) -> None:
+        calling.wire._calls = False
+
+    given: Any = calling.connection
+    given.began.clear()
+    request = Transact(long, quick=short)
+    assert calling.wire.transact(given, request, Progress(), boot_time() + 9, pause) == "long"
+    assert given.began == ["READ COMMITTED"]
 
 
 def test_on_the_engine_of_a_user_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

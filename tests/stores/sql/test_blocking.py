@@ -1,0 +1,79 @@
+"""What the blocking connection does with a request that nobody waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from recipes.errors import StoreUnavailable
+from recipes.stores.sql import blocking
+from recipes.stores.sql.blocking import SqlConnection
+from recipes.stores.sql.requests import Transact
+from recipes.stores.sql.settings import Settings
+from recipes.stores.sql.statements import Statements
+from recipes.stores.sql.tables import Tables
+from tests.pace import taking
+
+GENEROUS_S = 20.0
+
+
+def nothing(work: object) -> Iterator[tuple[()]]:
+    del work
+    return
+    yield ()
+
+
+BEHIND, RELEASE = Transact(nothing, behind_s=GENEROUS_S), Transact(nothing)  # type: ignore[arg-type]
+
+
+class Database:
+    """An engine, and what carries out requests: one that nobody waits for hangs until its connection ends.
+
+    Attributes:
+        hanging: The connections of these, once they are used.
+    """
+
+    def __init__(self) -> None:
+        self.hanging: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[Any]:
+        yield SimpleNamespace(connection=SimpleNamespace(driver_connection=threading.Event()))
+
+    def transact(self, connection: Any, request: Transact, *_: Any) -> str:
+        ended: threading.Event = connection.connection.driver_connection
+        if request.behind_s:
+            self.hanging.put(ended)
+            assert ended.wait(GENEROUS_S)
+            raise OSError("the connection was ended")
+        return "done"
+
+
+def test_what_nobody_waits_for_is_ended_if_it_still_hangs_when_the_next_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
+    database: Any = Database()
+    statements = Statements(Tables(), "postgresql")
+    connection = SqlConnection(
+        Settings("sql://here", statements, lambda: database, own=False, grace_us=0), lambda reason: None
+    )
+    connection._wire.transact = database.transact  # type: ignore[method-assign]
+    assert connection.ask(BEHIND, GENEROUS_S) is None
+    first = database.hanging.get(timeout=GENEROUS_S)
+    assert connection.ask(RELEASE, GENEROUS_S) == "done"
+    assert not first.is_set()
+    assert connection.ask(BEHIND, GENEROUS_S) is None
+    assert first.is_set()
+    second = database.hanging.get(timeout=GENEROUS_S)
+    with taking(1.0):
+        connection.close()
+    assert second.is_set()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        connection.ask(BEHIND, GENEROUS_S)
