@@ -238,7 +238,7 @@ class BlockingRuntime(Runtime):
     def renewing(self) -> None:
         """See to what an interrupt has left undone, or a process that could start no thread."""
         super().renewing()
-        if self.cleaning and not self._jobs.empty() and not self._cleans():
+        if self.cleaning and not self._cleans() and (self._cleaner is not None or not self._jobs.empty()):
             _thread_behind("cleaner", self._clean, self._jobs)
 
     def _cleans(self) -> bool:
@@ -246,10 +246,13 @@ class BlockingRuntime(Runtime):
 
     def _clean(self, jobs: queue.SimpleQueue[Job | None]) -> None:
         with section.mark, self._starting:
-            if self._cleans() or jobs.empty():  # another was quicker, and did it all
+            if self._cleans():
                 return
-            if self._cleaner is not None:
+            if self._cleaner is not None:  # somebody has ended it
+                self._cleaner = None
                 self._put(self.to_clean())
+            if jobs.empty():  # another was quicker, and did it all
+                return
             self._cleaner = threading.current_thread()
         while True:
             if self.refused and jobs.empty():
@@ -309,38 +312,51 @@ class BlockingRuntime(Runtime):
     def close(self) -> list[HeldState]:
         """End the session on the store and let go of everything; returns what was held."""
         self.sweep()
+        try:
+            return self._close()
+        except BaseException:  # an interrupt
+            self._close_behind()
+            raise
+
+    def _close(self) -> list[HeldState]:
         state = self.state
         with section.mark, self._starting:
             if state.closed is not None:
                 return []
             state.closed = "closed"
             session = self._ending = state.session
-        holds, now = self.holds, self.now()
-        begun = waits = False
+        waits = False
         try:
+            holds, now = self.holds, self.now()
             released = [hold for hold in holds if hold.release(now, self.emit)]
-            begun = True
             waits = session is None or self._end(session)
             self.let_go(released, now)
         finally:
-            if session is not None and not begun:  # an interrupt
-                self.schedule(Job(session, None))
             self._stop_threads(waits=waits)
         return released
+
+    def _close_behind(self) -> None:
+        """End the session also if closing was interrupted before it came to that."""
+        session = self.state.session
+        if session is not None and self.state.closed is not None:
+            self.close_session(session)
+            if session not in self.ends_sessions():
+                self.schedule(Job(session, None))
 
     def _end(self, session: Any) -> bool:
         """End a session on the store; False if that is done behind."""
         job = Job(session, None)
-        call = self.call(None, CLOSE_WITHIN_S)
-        call.session = session
         try:
+            call = self.call(None, CLOSE_WITHIN_S)
+            call.session = session
             self.close_session(session)
             self.run(clean(job), call)
         except ReentrantCall:  # no answer comes before the handler returns, or the hook of a fork
             self.schedule(job)  # which closes the connection, too
             return False
         except BaseException:  # an interrupt
-            self.schedule(job)
+            if self.state.session is not session:  # else it is as if it had not begun
+                self.schedule(job)
             raise
         session.connection.close()
         return True
@@ -357,11 +373,13 @@ class BlockingRuntime(Runtime):
     def leave(self) -> None:
         """Close; see the base."""
         self.close()
-        session = self.state.session
-        if session is not None:  # an interrupt has kept `close` from it
-            self._end(session)
+        self._close_behind()
         if (closer := self._closer) is not None:
             closer.join(CLOSE_WITHIN_S)
+            return
+        for job in list(self.cleaning.values()):
+            if job.ends_session:  # no thread could be started for it
+                self._clean_one(job)
 
     def after_fork(self) -> None:
         """In the child: as the base says, with threads of its own."""

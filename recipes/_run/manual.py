@@ -85,6 +85,12 @@ class ManualTime:
             self._behind.add(mailbox)
             self._busy.add(mailbox)
 
+    def end(self, mailbox: Any) -> None:
+        """Count a call as busy no more, whether or not it has begun."""
+        with self.changed:
+            self._busy.discard(mailbox)
+            self.changed.notify_all()
+
     def park(self, mailbox: ManualMailbox, at: float | None) -> None:
         """Note that ``mailbox`` is waited for, until ``at``."""
         self._busy.discard(mailbox)
@@ -272,6 +278,13 @@ class _Manual(Runtime):
         call = super().begin_rest()
         self._time.begin(call.mailbox)
         return call
+
+    def end_rest(self, *, again: bool) -> list[Job]:
+        """Return what is to be tried again; whoever has not rested after all is not busy any more."""
+        resting = self.resting
+        if resting is not None:
+            self._time.end(resting)
+        return super().end_rest(again=again)
 
     def retries(self) -> Retries:
         """Return what has no pauses: asking again takes no time, so that a caller needs nobody to move it."""

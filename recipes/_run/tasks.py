@@ -218,12 +218,13 @@ class AsyncRuntime(Runtime):
 
     def run_behind(self, program: Program[None], call: Call) -> None:
         """Have ``program`` run in a task of its own."""
-        self._start_behind("observer", self.run(program, call))
+        _ = self._start_behind("observer", self.run(program, call))
 
-    def _start_behind(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+    def _start_behind(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = _task(name, work)
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)
+        return task
 
     def clean_up(self, job: Job) -> None:
         """Have the cleaner do a job, or a task of its own if it ends a session; never blocks."""
@@ -237,7 +238,7 @@ class AsyncRuntime(Runtime):
                 keepalive.get_loop().call_later(STRUCK_S, self.clean_up, job)
             return
         if job.ends_session:
-            self._start_behind("closer", self._clean_one(job))
+            _ = self._start_behind("closer", self._clean_one(job))
             return
         self._jobs.append(job)
         self._start_cleaner()
@@ -308,7 +309,8 @@ class AsyncRuntime(Runtime):
 
     async def close(self) -> list[HeldState]:
         """End the session on the store and let go of everything; returns what was held."""
-        self._refuse_other_loop()
+        if self.state.closed is None:
+            self._refuse_other_loop()
         begun = self._begin_closing()
         if begun is None:
             return []
@@ -334,18 +336,23 @@ class AsyncRuntime(Runtime):
         return session, [hold for hold in holds if hold.release(now, self.emit)], now
 
     async def _end(self, session: Any) -> None:
+        """End a session on the store; whoever is cancelled meanwhile leaves that to a task of its own."""
+        self.close_session(session)
         job = Job(session, None)
+        self.cleaning[id(job)] = job  # as the process ends it is done, if the loop ends before
+        ending = self._start_behind("closer", self._end_on_store(job))
+        await asyncio.wait([ending])
+        if not ending.cancelled():
+            ending.result()
+
+    async def _end_on_store(self, job: Job) -> None:
         call = self.call(None, CLOSE_WITHIN_S)
-        call.session = session
+        call.session = job.session
         try:
-            self.close_session(session)
             await self.run(clean(job), call)
-        except GeneratorExit:
-            raise
-        except BaseException:  # it was cancelled, for example
-            self.schedule(job)  # which closes the connection, too
-            raise
-        await session.connection.close()
+            self.cleaned(job)
+        finally:
+            await job.session.connection.close()
 
     async def _stop_tasks(self, *, waits: bool) -> None:
         self.state.wake_keepalive()

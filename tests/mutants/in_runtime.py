@@ -345,7 +345,9 @@ RUNTIME = [
         BLOCKING,
         "tests/run/test_blocking.py",
         lambda: rewritten(
-            BlockingRuntime, "_end", ("        self.schedule(job)\n        raise", "        raise")
+            BlockingRuntime,
+            "_end",
+            ("            self.schedule(job)\n        raise", "            pass\n        raise"),
         ),
     ),
     TransportMutant(

@@ -18,7 +18,7 @@ from recipes._contract.operations import Ticket
 from recipes._contract.wakeups import Event
 from recipes._programs.cleaner import Job
 from recipes._programs.hold import HeldState
-from recipes._run.blocking import ThreadMailbox
+from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.retries import Retries
 from recipes.client import Client
 from recipes.errors import (
@@ -81,6 +81,19 @@ def on(kind: str, error: Callable[[], BaseException], times: int = 1) -> Callabl
 
 def cut() -> StoreUnavailable:
     return StoreUnavailable("memory://", "cut")
+
+
+def once_interrupted(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Do as ``call``, but for an interrupt at first."""
+    struck: list[bool] = []
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        if not struck:
+            struck.append(True)
+            raise KeyboardInterrupt
+        return call(*args, **options)
+
+    return interrupted
 
 
 class Waiter(threading.Thread):
@@ -849,19 +862,30 @@ def test_close_is_within_its_time_with_the_store_dead(
     assert backend.closed_connections == 1
 
 
-@pytest.mark.parametrize("at", ["as the session is ended", "as what is held is released"])
+@pytest.mark.parametrize(
+    "at", ["as the session is ended", "as what is held is released", "as it begins", "before it asks"]
+)
 def test_a_close_that_is_interrupted_ends_the_session_behind(
     backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     client = Client(backend, SETTINGS)
-    client.lock("x").acquire()
+    grants = [client.lock(name).acquire() for name in "xy"]
+    struck = Mock(side_effect=KeyboardInterrupt)
     with monkeypatch.context() as patch:
-        if at == "as the session is ended":
-            backend.before = on("End", KeyboardInterrupt)
-        else:
-            patch.setattr(HeldState, "release", Mock(side_effect=KeyboardInterrupt))
+        match at:
+            case "as the session is ended":
+                backend.before = on("End", KeyboardInterrupt)
+            case "as what is held is released":
+                patch.setattr(HeldState, "release", struck)
+            case "as it begins":
+                patch.setattr(BlockingRuntime, "holds", property(struck))
+            case "before it asks":
+                patch.setattr(client._runtime, "call", once_interrupted(client._runtime.call))
         with pytest.raises(KeyboardInterrupt):
             client.close()
+    assert [grant.held for grant in grants] == [False, False]
+    assert client._runtime.state.session is None
+    client._runtime.leave()
     cleaned(client)
     client.close()
     assert (backend.server.sessions, backend.server.contenders()) == ({}, [])
@@ -1050,6 +1074,33 @@ def test_a_cleaner_that_somebody_ends_is_replaced(backend: FaultyBackend, client
     assert client.lock("y").acquire().release(wait=False)
     cleaned(client)
     assert backend.server.contenders() == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_cleaner_that_somebody_ends_amid_its_only_job_is_replaced_as_the_session_is_renewed(
+    backend: FaultyBackend, client: Client
+) -> None:
+    backend.before = on("Withdraw", SystemExit)
+    assert client.lock("x").acquire().release(wait=False)
+    assert eventually(lambda: not client._runtime._cleans(), SOON_S)
+    client._runtime.renewing()
+    cleaned(client)
+    assert backend.server.contenders() == []
+
+
+def test_the_exit_ends_a_session_for_which_no_thread_could_be_started(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(backend, SETTINGS)
+    client.lock("x").acquire()
+    backend.before = on("End", KeyboardInterrupt)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+    assert len(backend.server.sessions) == 1
+    client._runtime.leave()
+    assert backend.server.sessions == {}
 
 
 def test_where_no_thread_can_be_started_a_call_says_its_own_error_and_the_cleaner_comes_later(

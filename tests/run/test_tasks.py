@@ -893,22 +893,52 @@ async def test_close_in_another_loop_ends_nothing(backend: FaultyBackend) -> Non
         assert backend.server.sessions == {}
 
 
-def test_the_exit_ends_what_a_cancelled_close_has_left(backend: FaultyBackend) -> None:
-    """Its loop has ended before the store had answered."""
+def test_the_exit_ends_what_a_cancelled_close_has_left(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its loop ends before the store has answered, and cancels all there is."""
+    connection = type(backend.async_connection(lambda reason: None))
+    ask = connection.ask
 
     async def leave_it() -> AsyncClient:
+        asked = asyncio.Event()
+
+        async def hang(self: Any, request: Any, timeout_s: float) -> Any:
+            if type(request.op).__name__ != "End":
+                return await ask(self, request, timeout_s)
+            asked.set()
+            return await asyncio.Event().wait()
+
         client = AsyncClient(backend, SETTINGS)
         await client.lock("x").acquire()
-        backend.before = on("End", asyncio.CancelledError, times=2)
-        with pytest.raises(asyncio.CancelledError):
-            await client.close()
-        await asyncio.sleep(0)
+        monkeypatch.setattr(connection, "ask", hang)
+        closing.append(asyncio.create_task(client.close()))
+        await asked.wait()
+        assert client._runtime._keepalive is not None
+        await asyncio.wait([client._runtime._keepalive])
         return client
 
+    closing: list[asyncio.Task[None]] = []
     client = asyncio.run(leave_it())
+    assert closing[0].cancelled()
+    assert backend.closed_connections == 1
     assert len(backend.server.sessions) == 1
+    monkeypatch.undo()
     client._runtime.leave()
     assert backend.server.sessions == {}
+    gc.collect()
+    assert "Task was destroyed" not in caplog.text
+
+
+def test_who_was_closed_may_be_closed_in_another_loop(backend: FaultyBackend) -> None:
+    client = AsyncClient(backend, SETTINGS)
+
+    async def use() -> None:
+        async with client:
+            await client.lock("x").acquire()
+
+    asyncio.run(use())
+    asyncio.run(client.close())
 
 
 @in_loop
