@@ -331,7 +331,7 @@ class ClientClosed(RecipesError):
     """The client was closed; make another with ``connect``."""
 
     def __str__(self) -> str:
-        return "this client is closed; make another with recipes.connect()"
+        return "this client is closed; make another with connect() or connect_async()"
 
 
 class ReentrantCall(RecipesError, RuntimeError):

@@ -276,7 +276,12 @@ def subscribe(hook: Hook) -> Callable[[], None]:
 
     The hook runs in the thread of whatever happened and must not block; what it raises
     is logged, and goes no further.
+
+    Raises:
+        TypeError: It cannot be called.
     """
+    if not callable(hook):
+        raise TypeError(f"a hook is a function, not {hook!r}")
     _hooks.append(hook)
 
     def unsubscribe() -> None:
@@ -344,9 +349,11 @@ def log_json(stream: IO[str] | None = None, *, level: int | str = "debug") -> Ca
 
     Raises:
         ValueError: There is no such level.
-        TypeError: It is neither text nor a number.
+        TypeError: It is neither text nor a number, or there is no writing to the stream.
     """
     least = _number_of(level)
+    if stream is not None and not hasattr(stream, "write"):
+        raise TypeError(f"log_json writes to an open file, not to {stream!r}")
     import structlog  # noqa: PLC0415 - as in _logfmt
 
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from recipes._api.decorating import check_callback
 from recipes._api.leaving import Block, enters, looked_up, seen_leaving
 from recipes._api.shared import Shared
 from recipes._api.signatures import like
@@ -46,21 +47,25 @@ class _BaseLost:
         self._runtime = runtime
         self._hold = hold
         self._grant = grant
-        self._callbacks: list[Callable[[Any], None]] = []
+        self._callbacks: list[Callable[[Any], object]] = []
         self._waiting: list[Any] = []
 
     def is_set(self) -> bool:
         """Return whether the grant is lost: as reported, or by the clock; no I/O, never blocks."""
         return self._hold.lost(self._runtime.now()) is not None
 
-    def add_callback(self, callback: Callable[[Any], None]) -> None:
+    def add_callback(self, callback: Callable[[Any], object]) -> None:
         """Call ``callback(grant)`` once if the grant is lost; at once if it is already.
 
         It runs in a thread of its own, beside all other callbacks, so it may block and may use
         the client (up to 64 callbacks of a client run at once). In asyncio it runs soon, in the
         loop, and should not block: that blocks the loop. What it raises is logged, and ends
         nothing else. Closing the client takes no callback away from a grant that was lost.
+
+        Raises:
+            TypeError: It cannot be called, or is a coroutine function.
         """
+        check_callback("a callback", callback)
         self._callbacks.append(callback)
         if self._hold.reason is not None:
             self._tell()
@@ -146,6 +151,7 @@ class _BaseGrant:
     """Whether its token fences: not where several hold, and a later one does not end the earlier."""
     _runtime: Any
     _hold: HeldState
+    _entered = False
 
     def __init__(self, runtime: Any, hold: HeldState, lost: Any) -> None:
         self._runtime = runtime
@@ -254,6 +260,10 @@ class _BaseGrant:
             self._runtime.give_back(self._hold)
             raise lost
 
+    def _twice(self) -> RuntimeError:
+        words = "is entered already, and released where that block ends; leave the second with statement out"
+        return RuntimeError(f"{self._hold.title} {words}")
+
     def _lost_error(self) -> LockLost:
         reason = self.lost_reason or ("it was downgraded" if self.held else "it was released")
         return LockLost(self.name, self.token, reason, recipe=self._hold.labels["recipe"])
@@ -348,11 +358,16 @@ class Grant(_BaseGrant):
         self._runtime.give_back(self._hold)
 
     def __enter__(self) -> Self:
+        twice = False
         try:
-            self._block = enters(looked_up(self), self._runtime, self)
+            found = looked_up(self)
+            if twice := self._entered:
+                raise self._twice()  # noqa: TRY301 - what comes before may be interrupted
+            self._entered = True
+            self._block = enters(found, self._runtime, self)
             self._check_or_leave()
         except BaseException:
-            if not self._hold.ended:  # an interrupt: the block has no end
+            if not twice and not self._hold.ended:  # an interrupt: the block has no end
                 self._release_behind()
             raise
         return self
@@ -432,6 +447,9 @@ class AsyncGrant(_BaseGrant):
         return runs and asyncio.current_task() is self._body
 
     async def __aenter__(self) -> Self:
+        if self._entered:
+            raise self._twice()
+        self._entered = True
         self._check_or_leave()
         if self._cancels:
             import asyncio  # noqa: PLC0415 - as in lock.py

@@ -161,7 +161,7 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
     ),
     (SessionLost("revoked", "x"), "the place in the queue of lock 'x' is gone: revoked; acquire it again"),
     (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),
-    (ClientClosed(), "this client is closed; make another with recipes.connect()"),
+    (ClientClosed(), "this client is closed; make another with connect() or connect_async()"),
     (
         ReentrantCall(),
         (

@@ -1,11 +1,26 @@
-"""What is acquired as a decorator: which functions it takes, and what it says to others."""
+"""Which functions are taken: to be decorated, or to be called back; and what is said of others."""
 
 from __future__ import annotations
 
 import inspect
 from typing import Any
 
-__all__ = ["check_coroutine_function", "check_plain_function"]
+__all__ = ["check_callback", "check_coroutine_function", "check_plain_function"]
+
+
+def check_callback(what: str, function: Any) -> None:
+    """Check what is to be called back.
+
+    Raises:
+        TypeError: It cannot be called, or is a coroutine function, which nobody would await.
+    """
+    if not callable(function):
+        raise TypeError(f"{what} is a function, which is called later, not {function!r}")
+    if _is_coroutine_function(function):
+        raise TypeError(
+            f"{what} is a plain function, and {_named(function)} is a coroutine function, which nobody would "
+            "await; have a plain one start a task"
+        )
 
 
 def check_plain_function(decorator: object, function: Any) -> None:

@@ -101,7 +101,10 @@ class Acquired(ABC):
     def _entered_by(self, owner: object) -> list[Any]:
         entered = self._entered.get(owner)
         if entered is None:
-            words = "was not entered by this thread or task; leave it where it was entered"
+            words = (
+                "was not entered by this thread or task; leave it where it was entered, or enter a grant, "
+                "with lock.acquire(), which may be left anywhere"
+            )
             raise RuntimeError(f"{titled(self._recipe, self._name)} {words}")
         return entered
 

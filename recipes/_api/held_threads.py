@@ -271,6 +271,7 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
         try:
             grant.check()
             self._enter(owner, grant)
+            grant._entered = True  # noqa: SLF001 - the two are one
             grant._block = enters(found, self._runtime, grant, self)  # noqa: SLF001 - the two are one
         except BaseException:
             self._forget(owner, grant)
@@ -295,7 +296,7 @@ class BlockingHeld(BlockingEntered[AnyGrant], BlockingQueued[AnyGrant]):
     """What is held in one queue, in the blocking API."""
 
     def locked(self) -> bool:
-        """Return whether acquiring it now would have to wait.
+        """Return whether another owner that acquires it now would have to wait.
 
         That is: whether a lock is held, by any client, this one included; whether a writer is in the way
         of a reader; whether a semaphore has too few free permits, or others wait for them. One look at the

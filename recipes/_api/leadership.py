@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from recipes._api.decorating import check_callback
 from recipes._api.held import Held
 from recipes._api.saying import AsyncSaying, Saying
 from recipes._api.signatures import like
@@ -143,6 +145,7 @@ AsyncWork: TypeAlias = Callable[[AsyncLeadership], Awaitable[T]]
 
 def _lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
     """Have the leader work; campaign again whenever the leadership was lost, and the work has ended."""
+    check_callback("what a leader does", work)
     while True:
         leadership = campaign()
         try:
@@ -159,12 +162,19 @@ def _lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
 
 async def _lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: AsyncWork[T]) -> T:
     """The same in asyncio, where the work is cancelled on a loss, or if the client is closed."""
+    if not callable(work):
+        raise TypeError(f"what a leader does is a coroutine function, not {work!r}")
     while True:
         leadership = await campaign()
         leadership._end_with_client()  # noqa: SLF001 - one of us
         try:
             async with leadership:
-                return await work(leadership)
+                working: Any = work(leadership)
+                if not isawaitable(working):
+                    said = f"what a leader does is a coroutine function; {work!r} returned {working!r}"
+                    raise TypeError(said)
+                done: T = await working
+                return done
         except LockLost as lost:
             if not leadership._explains(lost):  # noqa: SLF001 - one of us
                 raise

@@ -85,14 +85,15 @@ class Shown(Event):
 class Topic:
     """The last that was seen of a queue, or of whatever is shown, and those who observe it.
 
-    Observers are referred to weakly: one that is dropped observes no more. Safe from any thread without
-    a lock: each step is one assignment or dict operation.
+    Observers are referred to weakly, but while they wait: one that is dropped observes no more. Safe from any
+    thread without a lock: each step is one assignment or dict operation.
     """
 
     def __init__(self) -> None:
         self.shown: tuple[int, Any] = (0, ())
         self.error: Exception | None = None
         self.observers: dict[weakref.ref[Observer], None] = {}
+        self.waiting: dict[Observer, None] = {}
         self._views: tuple[Any, dict[Any, Any]] = (), {}
 
     def view(self, shown: Any, make: Callable[[Any], T]) -> T:
@@ -173,7 +174,11 @@ class Observer:
                 return seen
             if self.topic.error is not None:
                 raise self.topic.error.with_traceback(None)
-            yield from Wait()
+            self.topic.waiting[self] = None  # else nobody refers to a task that waits here
+            try:
+                yield from Wait()
+            finally:
+                self.topic.waiting.pop(self, None)
 
 
 def _look(observed: Observed) -> Program[tuple[Any, float | None]]:

@@ -280,7 +280,7 @@ class _Manual(Runtime):
         return call
 
     def end_rest(self, *, again: bool) -> list[Job]:
-        """Return what is to be tried again; whoever has not rested after all is not busy any more."""
+        """Return what is to be tried again; a cleaner that did not rest is not busy any more."""
         resting = self.resting
         if resting is not None:
             self._time.end(resting)

@@ -336,7 +336,7 @@ class AsyncRuntime(Runtime):
         return session, [hold for hold in holds if hold.release(now, self.emit)], now
 
     async def _end(self, session: Any) -> None:
-        """End a session on the store; whoever is cancelled meanwhile leaves that to a task of its own."""
+        """End a session on the store, in a task that goes on where this one is cancelled."""
         self.close_session(session)
         job = Job(session, None)
         self.cleaning[id(job)] = job  # as the process ends it is done, if the loop ends before

@@ -80,6 +80,8 @@ def from_url(url: Any, options: dict[str, Any]) -> Backend:
     url, options = credentials.apart(url, options)
     if not isinstance(url, str):
         raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
+    if url != url.strip():
+        raise ValueError(f"a store's URL neither begins nor ends with white space, as {url!r} does")
     try:
         parts = urlsplit(url)
     except ValueError as error:

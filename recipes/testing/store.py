@@ -270,6 +270,10 @@ class Store:
         if fault.operation is not None and fault.operation not in get_args(Operation):
             known = ", ".join(get_args(Operation))
             raise ValueError(f"unknown operation {fault.operation!r}: use one of {known}")
+        if isinstance(fault.left, bool) or not isinstance(fault.left, int):
+            raise TypeError(f"n is a number of requests, not {fault.left!r}")
+        if fault.left < 1:
+            raise ValueError(f"n is at least 1, not {fault.left}")
         way = self._way_of(client)
         with self._time.lock:
             way.faults.append(fault)

@@ -829,6 +829,49 @@ def test_verify(backend: FaultyBackend, client: Client) -> None:
     cleaned(client)
 
 
+# What fits nothing.
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "work.terminate()"])
+def test_what_cannot_be_called_back_is_refused_at_once(client: Client, wrong: Any) -> None:
+    """It ended the session as a loss was to be told."""
+    with client.lock("x") as grant:
+        with pytest.raises(TypeError, match="a callback is a function"):
+            grant.lost.add_callback(wrong)
+        if wrong is not None:
+            for option in ("on_queued", "on_position"):
+                with pytest.raises(TypeError, match=f"{option} is a function"):
+                    client.lock("y").acquire(**{option: wrong})
+    assert client.session.state == "held"
+
+
+def test_a_callback_that_nobody_would_await_is_refused(client: Client) -> None:
+    async def stop(grant: Any) -> None:
+        raise AssertionError
+
+    with client.lock("x") as grant:
+        with pytest.raises(TypeError, match="stop is a coroutine function"):
+            grant.lost.add_callback(stop)
+        with pytest.raises(TypeError, match="stop is a coroutine function"):
+            client.lock("y").acquire(on_queued=stop)
+    with pytest.raises(TypeError, match="stop is a coroutine function"):
+        client.election("x").run(stop)
+    with pytest.raises(TypeError, match="what a leader does is a function"):
+        client.election("x").run(None)  # type: ignore[type-var]
+    assert client.election("x").leader() is None
+
+
+@pytest.mark.parametrize("how", ["with lock", "with grant"])
+def test_a_grant_is_entered_once(client: Client, how: str) -> None:
+    """The end of the inner block gave it away inside the outer one."""
+    lock = client.lock("x")
+    with lock if how == "with lock" else lock.acquire() as grant:
+        with pytest.raises(RuntimeError, match=r"lock 'x' .* is entered already"), grant:
+            raise AssertionError
+        assert grant.held
+    assert not grant.held
+
+
 # Closing.
 
 

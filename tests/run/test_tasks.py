@@ -686,6 +686,52 @@ async def test_release_in_another_loop_ends_nothing(backend: FaultyBackend) -> N
 
 
 @in_loop
+async def test_what_fits_nothing_is_refused_at_once(backend: FaultyBackend) -> None:
+    async def stop(grant: Any) -> None:
+        raise AssertionError
+
+    async with using(backend) as client:
+        async with client.lock("x") as grant:
+            with pytest.raises(TypeError, match="stop is a coroutine function"):
+                grant.lost.add_callback(stop)
+            with pytest.raises(TypeError, match="stop is a coroutine function"):
+                await client.lock("y").acquire(on_position=stop)
+            with pytest.raises(RuntimeError, match=r"lock 'x' .* is entered already"):
+                async with grant:
+                    raise AssertionError
+            assert grant.held
+        with pytest.raises(TypeError, match="is a coroutine function, not 5"):
+            await client.election("x").run(5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="returned 5"):
+            await client.election("x").run(lambda _: 5)  # type: ignore[arg-type, return-value]
+        assert await client.election("x").leader() is None
+
+
+@in_loop
+async def test_a_task_that_observes_lives_as_one_that_waits_for_a_lock_does(backend: FaultyBackend) -> None:
+    """Nobody else refers to it."""
+    async with using(backend) as client:
+        value = client.value("settings")
+        await value.set(b"old")
+        seen: list[bytes | None] = []
+        began = asyncio.Event()
+
+        async def follow() -> None:
+            async for change in client.value("settings").changes():
+                seen.append(None if change is None else change.data)
+                began.set()
+                if seen[-1] == b"new":
+                    return
+
+        asyncio.create_task(follow())  # noqa: RUF006 - this is what it is about
+        await began.wait()
+        await asyncio.sleep(0)
+        gc.collect()
+        await value.set(b"new")
+        await until(lambda: seen == [b"old", b"new"])
+
+
+@in_loop
 async def test_only_who_entered_leaves(backend: FaultyBackend) -> None:
     async with using(backend) as client:
         lock = client.lock("x")
