@@ -59,6 +59,11 @@ class _Job:
         self._begun = True
         return not self._given_up
 
+    def give_up(self) -> bool:
+        """Wait no more; whether it will never begin."""
+        self._given_up = True
+        return not self._begun
+
     def use(self, hang_up: Callable[[], None] | None) -> None:
         """Note what shuts down the connection that is used now; None: it is used no more."""
         with self._using:
@@ -170,13 +175,15 @@ class SqlConnection(Connection):
             return self._wire.hearing.listen(request)
         assert isinstance(request, Transact), f"{request!r} should be a request to a database"
         if self._over.is_set():
-            raise StoreUnavailable(self._settings.label, CLOSED, unsent=True)
+            raise self._closed
         if request.behind_s:
             self._do_behind(request)
             return None
         job = _Job(request, boot_time() + timeout_s)
         lane = self._session if request.session else self._joins if request.joins else self._others
         lane.put(job)
+        if self._over.is_set() and job.give_up():  # it was closed meanwhile, and no worker may be left
+            raise self._closed
         return job.wait(self._wire)
 
     def forget(self, mailbox: Mailbox) -> None:
@@ -203,6 +210,10 @@ class SqlConnection(Connection):
         if engine is not None and self._settings.own:
             engine.dispose()
 
+    @property
+    def _closed(self) -> StoreUnavailable:
+        return StoreUnavailable(self._settings.label, CLOSED, unsent=True)
+
     def _do_behind(self, request: Transact) -> None:
         """Have a request done for which nobody waits; if the last one is not done yet, it hangs."""
         last, self._behind = self._behind, _Job(request, boot_time() + request.behind_s)
@@ -220,7 +231,7 @@ class SqlConnection(Connection):
 
     def _work(self, job: _Job) -> None:
         if self._over.is_set():
-            job.answer(None, StoreUnavailable(self._settings.label, CLOSED, unsent=True))
+            job.answer(None, self._closed)
         elif job.begin():
             self._under_way[job] = None
             try:

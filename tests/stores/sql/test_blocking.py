@@ -1,4 +1,4 @@
-"""What the blocking connection does with a request that nobody waits for."""
+"""The blocking connection: a request that nobody waits for, and one that meets its end."""
 
 from __future__ import annotations
 
@@ -55,16 +55,40 @@ class Database:
         return "done"
 
 
-def test_what_nobody_waits_for_is_ended_if_it_still_hangs_when_the_next_comes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
-    database: Any = Database()
+def connected(database: Any) -> SqlConnection:
     statements = Statements(Tables(), "postgresql")
     connection = SqlConnection(
         Settings("sql://here", statements, lambda: database, own=False, grace_us=0), lambda reason: None
     )
     connection._wire.transact = database.transact  # type: ignore[method-assign]
+    return connection
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_what_is_asked_as_the_connection_is_closed_is_answered_at_once(used: bool) -> None:
+    """As by a signal handler that strikes amid the call: there is no worker left to find it."""
+    connection = connected(Database())
+    if used:
+        assert connection.ask(RELEASE, GENEROUS_S) == "done"
+    lane = connection._others
+    put = lane.put
+
+    def closed_first(job: Any) -> None:
+        connection.close()
+        put(job)
+
+    lane.put = closed_first  # type: ignore[method-assign]
+    with taking(1.0), pytest.raises(StoreUnavailable, match="closed") as refused:
+        connection.ask(RELEASE, GENEROUS_S)
+    assert refused.value.unsent
+
+
+def test_what_nobody_waits_for_is_ended_if_it_still_hangs_when_the_next_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
+    database = Database()
+    connection = connected(database)
     assert connection.ask(BEHIND, GENEROUS_S) is None
     first = database.hanging.get(timeout=GENEROUS_S)
     assert connection.ask(RELEASE, GENEROUS_S) == "done"
