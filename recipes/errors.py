@@ -234,11 +234,14 @@ class WouldDeadlock(LockError):
     token: int | None
 
     def __str__(self) -> str:
-        is_lock = noun_of(self.recipe) == "lock"
-        instead = ", use try_acquire(), or acquire it by client.rlock() both times" if is_lock else ""
+        instead = "or do not wait (timeout=0)"
+        if self.recipe == "rwlock":
+            instead = "or use try_acquire()"
+        elif noun_of(self.recipe) == "lock":
+            instead = "use try_acquire(), or acquire it by client.rlock() both times"
         return (
             f"this thread or task already holds {self._title}{_numbered(self.token)} and would "
-            f"wait for itself; release that grant first{instead or ', or do not wait (timeout=0)'}"
+            f"wait for itself; release that grant first, {instead}"
         )
 
 

@@ -124,7 +124,7 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         WouldDeadlock("x", 7, recipe="rwlock"),
         (
             "this thread or task already holds lock 'x' (token 7) and would wait for itself; "
-            "release that grant first, use try_acquire(), or acquire it by client.rlock() both times"
+            "release that grant first, or use try_acquire()"
         ),
     ),
     (

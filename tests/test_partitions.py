@@ -14,6 +14,7 @@ import pytest
 
 import recipes
 from recipes import LockLost, testing
+from recipes._programs.sharing import Portion
 from recipes._rules.members import member
 from recipes._rules.sharing import Sharing
 
@@ -222,3 +223,26 @@ def test_what_a_lost_member_holds_is_given_back_as_it_leaves(fleet: Fleet) -> No
     assert any(grant.held for grant in gone.client.grants)
     assert not gone.membership.release()
     fleet.settle()
+
+
+def test_what_leaves_is_of_the_assignment_before() -> None:
+    """A portion that nobody asked for is none: for each item that leaves there is a worker to be ended."""
+    with recipes.connect("memory://") as client:
+        partitions = client.group("workers").join().partitions(["a", "b", "c"])
+        of_a, of_b, of_c = object(), object(), object()
+        portions = [
+            Portion(1, {"a": of_a, "b": of_b}, {}),
+            Portion(2, {"a": of_a}, {"b": of_b}),
+            Portion(4, {}, {"a": of_a, "b": of_b, "c": of_c}),
+        ]
+        leaving = [dict(partitions._assigned(portion).leaving) for portion in portions]
+    assert leaving == [{}, {"b": of_b}, {"a": of_a}]
+
+
+def test_a_member_that_was_released_has_no_share() -> None:
+    with recipes.connect("memory://") as client:
+        membership = client.group("workers").join()
+        partitions = membership.partitions(["a"])
+        membership.release()
+        with pytest.raises(StopIteration):
+            partitions.next(1.0)

@@ -33,8 +33,8 @@ class Assignment(Mapping[str, AnyGrant]):
 
     Attributes:
         new: Those of them that the assignment before did not have, or had with another grant.
-        leaving: Those that are another member's from now on: stop working on them. Each is held until its
-            grant is released, or until the next assignment is asked for.
+        leaving: Those of the assignment before that are another member's from now on: stop working on them.
+            Each is held until its grant is released, or until the next assignment is asked for.
     """
 
     __slots__ = ("_grants", "leaving", "new")
@@ -146,6 +146,8 @@ class BasePartitions(ABC, Generic[AnyGrant]):
             raise Over
         if self._hold.lost(self._runtime.now()) is not None:
             raise self._membership._lost_error()  # noqa: SLF001 - the two are one
+        if self._hold.released:
+            raise Over
         observer, call = self._begin()
         self._wake()
         call.deadline = Deadline.after(within_s, self._runtime.now())
@@ -153,7 +155,10 @@ class BasePartitions(ABC, Generic[AnyGrant]):
 
     def _assigned(self, portion: Portion) -> Assignment[AnyGrant]:
         self._parts.given = portion.number
-        self._given = Assignment(portion.items, portion.leaving, self._given)
+        before = self._given  # there may have been portions in between, which nobody asked for
+        leaves = portion.leaving.items()
+        leaving: dict[str, Any] = {item: grant for item, grant in leaves if before.get(item) is grant}
+        self._given = Assignment(portion.items, leaving, before)
         return self._given
 
     def _wake(self) -> None:

@@ -133,7 +133,9 @@ class FileGate:
             yield
         finally:  # each step whatever strikes as the one before returns
             try:
-                if fence is not None:
+                if (
+                    fence is not None and os.getpid() == mine[1]
+                ):  # the gate of its parent is no child's to open
                     fcntl.flock(fence, fcntl.LOCK_UN)  # closing would not, if a child inherited it
             finally:
                 try:

@@ -96,7 +96,7 @@ class MemoryServer:
     def remove(self, ref: str) -> None:
         """Delete one contender, as an operator would."""
         with self._lock:
-            for queue in self.queues.values():
+            for queue in list(self.queues.values()):
                 self._remove(queue, ref)
 
     def contenders(self) -> list[Contender]:
@@ -257,8 +257,11 @@ class MemoryServer:
     def _remove(self, queue: dict[str, Contender], ref: str) -> bool:
         if queue.pop(ref, None) is None:
             return False
+        name = ref.rpartition("/")[0]
+        if not queue and self.queues.get(name) is queue:
+            del self.queues[name]
         self.watches.post(Gone(ref))
-        self.watches.post(Changed(ref.rpartition("/")[0]))
+        self.watches.post(Changed(name))
         return True
 
 

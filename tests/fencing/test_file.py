@@ -211,6 +211,20 @@ def test_a_child_that_was_forked_in_the_block_keeps_nobody_out(gate: FileGate) -
         os.close(writing)
 
 
+def test_a_child_that_leaves_the_block_does_not_open_its_parents_gate(gate: FileGate) -> None:
+    inside = gate.admit(1)
+    with inside:
+        child = os.fork()
+        if not child:
+            inside.__exit__(None, None, None)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        with fence(gate).open() as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with fence(gate).open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 @pytest.mark.parametrize(
     "asks",
     [

@@ -24,6 +24,7 @@ URL = "memcached://h"
         (f"{URL}/{'x' * 100}", {}, ValueError, "at most 100"),
         (URL, {"restart_grace": -1}, ValueError, "restart_grace"),
         (URL, {"session_timeout": 21}, ValueError, "is longer than restart_grace=20"),
+        (URL, {"session_timeout": 2_600_000, "restart_grace": 0}, ValueError, "longer than Memcached keeps"),
         (URL, {"ttl": 1}, ValueError, "does not know the option 'ttl'"),
         (URL, {"require": "fair"}, TooWeak, "fair"),
     ],

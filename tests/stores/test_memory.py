@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import recipes
 from recipes._contract import operations as ops
 from recipes._contract.connection import Request
 from recipes._contract.operations import Entry, Snapshot, Ticket
@@ -218,3 +219,13 @@ def test_the_asyncio_connection_is_the_same() -> None:
 def test_only_commands_should_come() -> None:
     with pytest.raises(AssertionError, match="should be a Command"):
         MemoryConnection(MemoryServer()).ask(Request(), 5.0)
+
+
+def test_nothing_stays_of_a_lock_that_nobody_wants() -> None:
+    with recipes.connect("memory://") as client:
+        client.open()
+        server = client._runtime.backend.server  # type: ignore[attr-defined]
+        for number in range(3):
+            client.lock(f"order {number}").acquire().release()
+        with client.lock("held"):
+            assert len(server.queues) == 1

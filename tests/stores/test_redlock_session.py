@@ -61,3 +61,42 @@ def test_an_error_is_no_answer_for_which_the_slow_ones_are_left(monkeypatch: pyt
     monkeypatch.setattr(one, "_connect", connect)
     round_ = next(acts.of(Command(Keep((("x", "s/one"),), 10.0), "s", NOBODY)))
     assert one._votes(voters, round_, 5.0, lambda: True) == [DOWN, [1], [1]]
+
+
+def test_a_server_whose_descriptor_other_code_has_closed_has_no_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+
+    class Closed(Voter):
+        closed = False
+
+        @property
+        def number(self) -> int:
+            raise OSError("it is closed")
+
+        @number.setter
+        def number(self, number: int) -> None:
+            pass
+
+        def close(self) -> None:
+            self.closed = True
+
+    taken = Closed(clock, 0, 9.0)
+    voters: Any = {0: taken, 1: Voter(clock, 101, 0.0), 2: Voter(clock, 102, 0.5)}
+
+    def ready(reading: set[int], writing: list[int], within_s: float) -> set[int]:
+        clock.now = 1.0
+        return reading
+
+    monkeypatch.setattr(session, "_Voter", Voter)
+    monkeypatch.setattr(session, "any_ready", ready)
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    acts = Acts("redlock://h", Keys("lock:"), 20.0, 3)
+    one: Any = session.RedlockSession("h", [("h", 1)] * 3, None, acts, lambda _: None)  # type: ignore[arg-type]
+    monkeypatch.setattr(one, "_patience_s", 5.0)
+    monkeypatch.setattr(one, "_connect", lambda *_: None)
+    round_ = next(acts.of(Command(Keep((("x", "s/one"),), 10.0), "s", NOBODY)))
+    votes = one._votes(voters, round_, 5.0, lambda: True)
+    assert isinstance(votes[0], StoreUnavailable)
+    assert votes[1:] == [[1], [1]]
+    assert taken.closed
+    assert 0 not in voters

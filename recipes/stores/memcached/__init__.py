@@ -23,6 +23,7 @@ __all__ = ["MemcachedBackend", "backend"]
 GRACE_S = 20.0
 PREFIX = "lock:"
 LONGEST_PREFIX = 100
+LONGEST_SESSION_S = 30 * 86_400 - 10  # Memcached takes a longer one of an item for a date
 
 
 def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[MemcachedBackend, set[str]]:
@@ -69,7 +70,11 @@ class MemcachedBackend(Backend):
         self.label = f"memcached://{self._endpoint.store}/{prefix.removesuffix(':')}"
 
     def check_session(self, session_timeout_s: float) -> None:
-        """Refuse a session that could outlive the time in which nothing is granted."""
+        """Refuse a session that could outlive the time in which nothing is granted, or that no item can."""
+        if session_timeout_s > LONGEST_SESSION_S:
+            raise ValueError(
+                f"session_timeout={session_timeout_s:g} is longer than Memcached keeps an item: 30 days"
+            )
         if 0 < self._grace_s < session_timeout_s:
             raise ValueError(
                 f"session_timeout={session_timeout_s:g} is longer than restart_grace={self._grace_s:g}: after"

@@ -47,12 +47,21 @@ class MemcachedSession(Session):
         except StoreUnavailable as error:
             if not error.unsent:
                 conn.reset()
+                self._reset_free()
             else:
                 self._give_back(conn, life)
             raise
         except BaseException:  # what was asked for may still arrive on it
             conn.reset()
             raise
+
+    def _reset_free(self) -> None:
+        """Try none of those that are free: each would go the way of the one that was silent."""
+        while True:
+            try:
+                self._free.pop()[0].reset()
+            except IndexError:
+                return
 
     def close(self, within_s: float) -> None:
         """Close what is free; what is in use is closed when it is given back."""

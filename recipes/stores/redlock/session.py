@@ -178,7 +178,15 @@ class RedlockSession(Session):
                 break
             if answered >= self._acts.quorum:
                 left_s = min(left_s, self._patience_s)
-            numbers = {voters[at].number: at for at in silent}
+            numbers: dict[int, int] = {}
+            for at in silent:
+                try:
+                    numbers[voters[at].number] = at
+                except OSError as error:  # other code has closed its descriptor
+                    voters.pop(at).close()
+                    votes[at] = meaning(self.label, error)
+            if len(numbers) < len(silent):
+                continue
             full = [number for number, at in numbers.items() if voters[at].full]
             for number in any_ready(set(numbers).difference(full), full, left_s):
                 self._step(voters, votes, numbers[number], _Voter.go_on)

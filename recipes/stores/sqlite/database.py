@@ -12,6 +12,7 @@ process has to do without the file.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sqlite3
@@ -171,6 +172,7 @@ class Database:
         db, self._db = self._db, None
         if db is None:
             return
+        _torn.add(self.path)  # SQLite takes the locks of the parent for its own
         _keep_for_ever(db)
         if interrupted:  # this thread goes on amid the transaction, which is the parent's alone
             db.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
@@ -198,13 +200,18 @@ def _before_fork() -> None:
 def _after_fork_in_parent() -> None:
     for database in list(_databases):
         database.after_fork_in_parent()
-    _gate.release()
+    _open_gate()
 
 
 def _after_fork_in_child() -> None:
     for database in list(_databases):
         database.after_fork_in_child()
-    _gate.release()
+    _open_gate()
+
+
+def _open_gate() -> None:
+    with contextlib.suppress(RuntimeError):  # an interrupt struck before the fork, which goes on all the same
+        _gate.release()
 
 
 if hasattr(os, "register_at_fork"):

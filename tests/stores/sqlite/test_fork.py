@@ -99,6 +99,29 @@ def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
     assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_as_a_fork_begins_keeps_the_child_out(
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python forks all the same, and SQLite would take the locks of the parent for its own."""
+
+    def interrupted(database: Database) -> None:
+        raise KeyboardInterrupt
+
+    def child() -> str:
+        try:
+            recipes.connect(f"sqlite://{path}").open()
+        except recipes.StoreRefused as refused:
+            return str(refused)
+        return "opened"
+
+    a = connection("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "before_fork", interrupted)
+        assert "forked amid a transaction" in in_child(child)
+    assert a.ask(renew("a"), 1.0)
+
+
 def test_clients_on_both_sides_of_a_fork_exclude_each_other(path: str) -> None:
     url = f"sqlite://{path}"
     with recipes.connect(url) as parent:
