@@ -194,7 +194,7 @@ def test_whether_it_stands_is_looked_up() -> None:
     entry = taken(one)
     for cell, stands in ((Cell(MINE, 7), True), (Cell(THEIRS), False), (Cell(), False)):
         acts, checked = asked(one.check(ops.Check(entry), ONCE), cell)
-        assert (acts, checked.mine) == ([Peek("x")], stands)
+        assert (acts, checked.mine) == ([Peek("x", surely=True)], stands)
     waiting = ops.Entry(X, "x", 0)
     for cell, present in ((Cell(THEIRS), {"x"}), (Cell("another/four"), set()), (Cell(), set())):
         _, checked = asked(one.check(ops.Check(waiting, holder), ONCE), cell)

@@ -231,3 +231,26 @@ def test_a_sign_of_life_needs_a_majority_and_no_claim() -> None:
     assert asked(made(), Keep((), 4.0), [[], [], [], SILENT, SILENT], early=True) == (["keep"], ())
     with pytest.raises(StoreUnavailable, match="2 of 5 servers answered"):
         asked(made(), Keep((), 4.0), [[], [], DOWN, DOWN, SILENT])
+
+
+@pytest.mark.parametrize(
+    ("votes", "says"),
+    [
+        ([SILENT, "theirs", "mine"], None),
+        (["mine", SILENT, "theirs"], None),
+        (["mine", "mine", SILENT], MINE),
+        (["free", "mine", SILENT], None),
+        (["free", "mine", "theirs"], ""),
+        (["free", "free", SILENT], ""),
+    ],
+    ids=str,
+)
+def test_who_verifies_is_answered_by_a_majority_or_not_at_all(votes: list[Any], says: str | None) -> None:
+    """Else a good grant was taken for lost, or a lost one for good."""
+    seen = {"mine": [[MINE.encode(), 900]], "theirs": [[THEIRS, 900]], "free": [[b"", 0]], SILENT: SILENT}
+    verify, answers = Peek("x", surely=True), [seen[vote] for vote in votes]
+    if says is None:
+        with pytest.raises(StoreUnavailable, match="2 of 3 servers answered, too few to say who holds"):
+            asked(made(servers=3), verify, answers)
+    else:
+        assert asked(made(servers=3), verify, answers)[1].value == says

@@ -104,9 +104,13 @@ class Take(Op[Cell]):
 
 @record
 class Peek(Op[Cell]):
-    """Look at a cell; linearizable. It notifies as `Take` does, where it is not free."""
+    """Look at a cell; linearizable. It notifies as `Take` does, where it is not free.
+
+    ``surely``: what is not known is ``StoreUnavailable``; else it may be what seems most likely.
+    """
 
     cell: str
+    surely: bool = False
 
 
 @record
@@ -234,7 +238,7 @@ class CellProtocol(StoreProtocol):
     def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Look whose the cell is; one that waits stands for as long as it asks."""
         mine = op.mine
-        cell: Cell = yield from self.act(Peek(mine.ticket.queue), context)
+        cell: Cell = yield from self.act(Peek(mine.ticket.queue, surely=True), context)
         holder = shown(mine.ticket.queue, cell)
         there = mine.token == 0 or cell.value == self._value(mine.ticket.id)
         present = (target.ref for target in op.targets if any(one.id == target.id for one in holder))

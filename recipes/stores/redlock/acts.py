@@ -151,6 +151,10 @@ class Acts:
 
         votes = yield self._round("peek", ((op.cell, ""),), 0.0, decided)
         self._check_answered(votes)
+        if op.surely and not decided(votes):
+            if len(answers(votes)) < self._servers:
+                raise self._too_few(votes)
+            return Cell()  # nobody holds
         held = [(value, left_ms) for ((value, left_ms),) in answers(votes) if value]
         free = len(answers(votes)) - len(held)
         if free > self._servers - self.quorum or not held:
@@ -171,13 +175,16 @@ class Acts:
         votes = yield self._round(act, claims, ttl_s, decided)
         self._check_answered(votes)
         if act == "keep" and not decided(votes):
-            said = f"{len(answers(votes))} of {self._servers} servers answered, too few to say who holds"
-            raise StoreUnavailable(self._label, said)
+            raise self._too_few(votes)
         found = tuple(self._count(votes, 0, at) <= self._servers - self.quorum for at in range(len(claims)))
         for (_, value), mine in zip(claims, found, strict=True):
             if act == "drop" or not mine:
                 self._tokens.pop(value, None)
         return found
+
+    def _too_few(self, votes: Votes) -> StoreUnavailable:
+        said = f"{len(answers(votes))} of {self._servers} servers answered, too few to say who holds"
+        return StoreUnavailable(self._label, said)
 
     def _seen(self, held: Sequence[tuple[bytes, int]]) -> Cell:
         """Return a cell that is held: by the value that most servers have, until enough of them are free."""
