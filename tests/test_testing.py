@@ -740,26 +740,6 @@ class TestAService:
         assert two.most == 1
 
 
-def test_max_hold_counts_from_when_all_of_a_multilock_are_held() -> None:
-    """Nobody could make progress before."""
-    with testing.Store() as store:
-        client, other = (store.connect(session_timeout=60) for _ in range(2))
-        first, second = client.lock("a", max_hold=10), client.lock("b")
-        blocking = other.lock("b").acquire()
-        held: list[recipes.MultiGrant] = []
-        queued = threading.Event()
-        both = client.multilock(first, second)
-        waiting = threading.Thread(
-            target=lambda: held.append(both.acquire(on_queued=lambda _: queued.set())),
-        )
-        waiting.start()
-        queued.wait(SOON_S)
-        store.clock.advance(8)
-        blocking.release()
-        waiting.join(20)
-        assert held[0].remaining > 9
-
-
 @pytest.mark.parametrize("kind", ["cell", "memcached", "redlock"])
 def test_faults_strike_also_where_a_store_keeps_one_holder(kind: Any) -> None:
     """A test of what becomes of a fault was green, as none was."""

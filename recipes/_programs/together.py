@@ -14,7 +14,6 @@ from typing import Any
 from recipes._contract.operations import Program
 from recipes._programs.hold import RELEASED, HeldState
 from recipes._programs.queueing import Attempt, acquire, all_held, release, try_acquire, verify
-from recipes._programs.reentry import Reentry
 from recipes._programs.steps import Abandon, Emit, Now
 from recipes._record import record
 from recipes.errors import LockTimeout, SessionLost
@@ -229,10 +228,6 @@ def _beside(whole: Whole, part: Part) -> Attempt:
 
 def _complete(whole: Whole) -> Program[Whole]:
     yield from all_held(whole.held)
-    now = yield from Now()
-    for hold in whole.held:  # nobody could make progress yet; what is entered again was held before
-        if not isinstance(hold, Reentry):
-            hold.progress(now)
     yield from _tell_end(whole, "acquired")
     yield from all_held(whole.held)  # a log that blocks may take longer than the session lasts
     return whole
