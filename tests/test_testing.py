@@ -738,24 +738,3 @@ class TestAService:
         two.stopped.set()
         second.result(SOON_S)
         assert two.most == 1
-
-
-@pytest.mark.parametrize("kind", ["cell", "memcached", "redlock"])
-def test_faults_strike_also_where_a_store_keeps_one_holder(kind: Any) -> None:
-    """A test of what becomes of a fault was green, as none was."""
-    with testing.Store(kind) as store:
-        client = store.connect().open()
-        for operation in ("acquire", "try_acquire"):
-            store.fail(client, recipes.StoreFull(store.url, "no room"), operation)
-            with pytest.raises(recipes.StoreFull):
-                getattr(client.lock("x"), operation)()
-        grant = client.lock("x").acquire(timeout=5)
-        store.fail(client, recipes.StoreFull(store.url, "no room"), "verify")
-        with pytest.raises(recipes.StoreFull):
-            grant.verify()
-        store.drop_reply(client, "release")
-        retried: list[str] = []
-        unsubscribe = events.subscribe(lambda transition: retried.append(transition.event))
-        assert grant.release()
-        unsubscribe()
-        assert "store.retry" in retried

@@ -29,7 +29,6 @@ from recipes._contract.operations import (
 )
 from recipes._run.manual import AsyncManualRuntime, ManualRuntime, ManualTime
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
-from recipes.stores._kit.cell import Drop, Keep, Peek, Take
 from recipes.stores.memory import AsyncMemoryConnection, MemoryBackend, MemoryConnection, MemoryServer
 
 if TYPE_CHECKING:
@@ -80,15 +79,6 @@ _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Open: "open",
     End: "close",
 }
-
-
-_ON_CELLS: dict[type[Any], tuple[Operation, ...]] = {
-    Take: ("acquire", "try_acquire", "wait"),
-    Peek: ("verify", "wait", "look"),
-    Keep: ("renew",),
-    Drop: ("release", "close"),
-}
-"""The same where a store keeps one holder and no queue: there a waiter takes again."""
 
 
 @dataclass(slots=True)
@@ -194,12 +184,11 @@ class Way(MemoryBackend):
 
     def _strikes(self, op: StoreOp[Any]) -> Fault | None:
         """Return the first fault that concerns this operation, and count it."""
-        # With its receipt a write is an operation of the store's own.
-        asked = _ON_CELLS.get(type(op), (_OPERATIONS.get(type(op), "write"),))
+        asked = _OPERATIONS.get(type(op), "write")  # with its receipt it is an operation of the store's own
         if isinstance(op, Check) and not op.targets:
-            asked = ("verify",)
+            asked = "verify"
         for fault in self.faults:
-            if fault.operation is None or fault.operation in asked:
+            if fault.operation in (None, asked):
                 fault.left -= 1
                 self.faults = [fault for fault in self.faults if fault.left > 0]
                 return fault
