@@ -24,7 +24,7 @@ __all__ = [
     "connected",
     "given_for_store",
     "made",
-    "or_given_for_store",
+    "seconds_option",
     "store_option",
     "store_options",
     "without_secret",
@@ -87,15 +87,23 @@ def made(make: Callable[[], T]) -> T:
         raise click.UsageError(str(refused)) from None
 
 
-def or_given_for_store(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return the callback of an option that, left out, is what ``--store-option`` gives by this name."""
+def seconds_option(
+    flag: str,
+    name: str,
+    *,
+    least: float,
+    default: float,
+    help: str,  # noqa: A002 - as click calls it
+) -> Callable[[Function], Function]:
+    """Return an option of seconds that, left out, is what ``--store-option`` gives by this name."""
 
     def chosen(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         given = ctx.meta.get(GIVEN, {})
         is_default = ctx.get_parameter_source(param.name or "") is ParameterSource.DEFAULT
         return param.type.convert(given[name], param, ctx) if is_default and name in given else value
 
-    return chosen
+    kind = Seconds(least=least)
+    return click.option(flag, type=kind, default=default, show_default=True, callback=chosen, help=help)
 
 
 def _noted(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:

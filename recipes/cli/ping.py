@@ -13,14 +13,7 @@ import click
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.options import (
-    Count,
-    Seconds,
-    connected,
-    or_given_for_store,
-    store_option,
-    without_secret,
-)
+from recipes.cli.options import Count, connected, seconds_option, store_option, without_secret
 
 __all__ = ["LOCK", "ping_command"]
 
@@ -41,22 +34,8 @@ Exit codes: 0 it answers, 122 it does not, 2 wrong arguments.
 @click.command("ping", epilog=EXAMPLES)
 @store_option
 @click.option("--count", type=Count(), default=10, show_default=True, help="Reads to measure.")
-@click.option(
-    "--ttl",
-    type=Seconds(least=2),
-    default=15.0,
-    show_default=True,
-    callback=or_given_for_store("session_timeout"),
-    help="The session to ask for.",
-)
-@click.option(
-    "--request-timeout",
-    type=Seconds(least=0.05),
-    default=5.0,
-    show_default=True,
-    callback=or_given_for_store("request_timeout"),
-    help="For each request.",
-)
+@seconds_option("--ttl", "session_timeout", least=2, default=15.0, help="The session to ask for.")
+@seconds_option("--request-timeout", "request_timeout", least=0.05, default=5.0, help="For each request.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; times in seconds.")
 def ping_command(*, store: str, count: int, ttl: float, request_timeout: float, as_json: bool) -> int:
     """Start a session, hold a lock, read linearizably, give it back; and say what each took.

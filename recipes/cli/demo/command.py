@@ -29,7 +29,7 @@ from recipes.cli.options import (
     Store,
     connected,
     given_for_store,
-    or_given_for_store,
+    seconds_option,
     store_options,
     without_secret,
 )
@@ -84,14 +84,7 @@ class Plan:
 @click.option("--rounds", type=Count(), help=f"Turns of each worker.  [default: {ROUNDS}]")
 @click.option("--seconds", type=Seconds(), help="Work under each lock for so long instead.")
 @click.option("--slowly", is_flag=True, help="Let each turn take a moment, to be followed by eye.")
-@click.option(
-    "--ttl",
-    type=Seconds(least=2),
-    default=10.0,
-    show_default=True,
-    callback=or_given_for_store("session_timeout"),
-    help="A worker's session.",
-)
+@seconds_option("--ttl", "session_timeout", least=2, default=10.0, help="A worker's session.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event and the verdict as JSON lines.")
 @click.option("--plain", is_flag=True, help="Print no moving picture.")
 def demo_command(**options: Any) -> int:

@@ -12,7 +12,7 @@ import click
 
 from recipes._api.clients import LONGEST_OWNER
 from recipes.cli import codes
-from recipes.cli.options import Name, Seconds, given_for_store, or_given_for_store, store_option
+from recipes.cli.options import Name, Seconds, given_for_store, seconds_option, store_option
 from recipes.cli.running.run import LONGEST_GRACE, Order, refuse, run
 
 __all__ = ["elect_command", "run_command"]
@@ -65,12 +65,11 @@ command_argument = click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD..."
 )
 keeping_options = (
-    click.option(
+    seconds_option(
         "--ttl",
-        type=Seconds(least=2),
+        "session_timeout",
+        least=2,
         default=15.0,
-        show_default=True,
-        callback=or_given_for_store("session_timeout"),
         help="The session: if this process dies, the store gives its place away after so long.",
     ),
     click.option(
