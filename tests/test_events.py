@@ -558,3 +558,10 @@ def test_json_lines_go_to_standard_error_by_default(capsys: pytest.CaptureFixtur
     out, err = capsys.readouterr()
     assert out == ""
     assert json.loads(err)["event"] == "lock.lost"
+
+
+def test_what_cannot_be_told_of_events_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="a hook is a function, not 5"):
+        subscribe(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"writes to an open file, not to 'events\.jsonl'"):
+        log_json("events.jsonl")  # type: ignore[arg-type]

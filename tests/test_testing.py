@@ -738,3 +738,12 @@ class TestAService:
         two.stopped.set()
         second.result(SOON_S)
         assert two.most == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "error"), [(0, ValueError), (-1, ValueError), ("2", TypeError), (True, TypeError)]
+)
+def test_a_fault_strikes_at_least_once(store: testing.Store, n: Any, error: type[Exception]) -> None:
+    """One that never strikes proves nothing."""
+    with pytest.raises(error, match="n is"):
+        store.drop_reply(store.connect(), "acquire", n=n)

@@ -861,12 +861,13 @@ def test_a_callback_that_nobody_would_await_is_refused(client: Client) -> None:
     assert client.election("x").leader() is None
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("how", ["with lock", "with grant"])
-def test_a_grant_is_entered_once(client: Client, how: str) -> None:
+def test_a_grant_is_entered_once(client: Client, how: str, together: bool) -> None:
     """The end of the inner block gave it away inside the outer one."""
-    lock = client.lock("x")
+    lock: Any = client.multilock(client.lock("x"), client.lock("y")) if together else client.lock("x")
     with lock if how == "with lock" else lock.acquire() as grant:
-        with pytest.raises(RuntimeError, match=r"lock 'x' .* is entered already"), grant:
+        with pytest.raises(RuntimeError, match=r"lock 'x.* is entered already"), grant:
             raise AssertionError
         assert grant.held
     assert not grant.held

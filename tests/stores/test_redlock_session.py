@@ -38,6 +38,27 @@ class Voter:
         return [1] if self.clock.now >= self.at_s else None
 
 
+def votes_of(
+    voters: Any,
+    clock: SimpleNamespace,
+    patch: pytest.MonkeyPatch,
+    *,
+    ready: Any,
+    connect: Any,
+    patience_s: float,
+) -> Any:
+    """Return how three servers vote on a renewal."""
+    patch.setattr(session, "_Voter", Voter)
+    patch.setattr(session, "any_ready", ready)
+    patch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    acts = Acts("redlock://h", Keys("lock:"), 20.0, 3)
+    one: Any = session.RedlockSession("h", [("h", 1)] * 3, None, acts, lambda _: None)  # type: ignore[arg-type]
+    patch.setattr(one, "_patience_s", patience_s)
+    patch.setattr(one, "_connect", connect)
+    round_ = next(acts.of(Command(Keep((("x", "s/one"),), 10.0), "s", NOBODY)))
+    return one._votes(voters, round_, 5.0, lambda: True)
+
+
 def test_an_error_is_no_answer_for_which_the_slow_ones_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """One server of three is down, and the others answer later than is usual: they are a majority."""
     clock = SimpleNamespace(now=0.0)
@@ -52,15 +73,11 @@ def test_an_error_is_no_answer_for_which_the_slow_ones_are_left(monkeypatch: pyt
         del voters, deadline, wanted
         votes[0] = DOWN
 
-    monkeypatch.setattr(session, "_Voter", Voter)
-    monkeypatch.setattr(session, "any_ready", ready)
-    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    acts = Acts("redlock://h", Keys("lock:"), 20.0, 3)
-    one: Any = session.RedlockSession("h", [("h", 1)] * 3, None, acts, lambda _: None)  # type: ignore[arg-type]
-    monkeypatch.setattr(one, "_patience_s", 0.2)
-    monkeypatch.setattr(one, "_connect", connect)
-    round_ = next(acts.of(Command(Keep((("x", "s/one"),), 10.0), "s", NOBODY)))
-    assert one._votes(voters, round_, 5.0, lambda: True) == [DOWN, [1], [1]]
+    assert votes_of(voters, clock, monkeypatch, ready=ready, connect=connect, patience_s=0.2) == [
+        DOWN,
+        [1],
+        [1],
+    ]
 
 
 def test_a_server_whose_descriptor_other_code_has_closed_has_no_vote(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,15 +104,7 @@ def test_a_server_whose_descriptor_other_code_has_closed_has_no_vote(monkeypatch
         clock.now = 1.0
         return reading
 
-    monkeypatch.setattr(session, "_Voter", Voter)
-    monkeypatch.setattr(session, "any_ready", ready)
-    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    acts = Acts("redlock://h", Keys("lock:"), 20.0, 3)
-    one: Any = session.RedlockSession("h", [("h", 1)] * 3, None, acts, lambda _: None)  # type: ignore[arg-type]
-    monkeypatch.setattr(one, "_patience_s", 5.0)
-    monkeypatch.setattr(one, "_connect", lambda *_: None)
-    round_ = next(acts.of(Command(Keep((("x", "s/one"),), 10.0), "s", NOBODY)))
-    votes = one._votes(voters, round_, 5.0, lambda: True)
+    votes = votes_of(voters, clock, monkeypatch, ready=ready, connect=lambda *_: None, patience_s=5.0)
     assert isinstance(votes[0], StoreUnavailable)
     assert votes[1:] == [[1], [1]]
     assert taken.closed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,19 @@ def on_the_file(path: str) -> int:
         except OSError:
             continue
     return found
+
+
+def opening(path: str) -> Callable[[], str]:
+    """Return what opens a client of the file, and says what came of it."""
+
+    def opened() -> str:
+        try:
+            recipes.connect(f"sqlite://{path}").open()
+        except recipes.StoreRefused as refused:
+            return str(refused)
+        return "opened"
+
+    return opened
 
 
 def test_a_connection_that_was_closed_stays_closed(connection: Any, path: str) -> None:
@@ -85,18 +99,11 @@ def test_a_fork_amid_a_transaction_of_another_thread_keeps_the_child_out(
     thread.start()
     assert begun.wait(5)
 
-    def child() -> str:
-        try:
-            recipes.connect(f"sqlite://{path}").open()
-        except recipes.StoreRefused as refused:
-            return str(refused)
-        return "opened"
-
-    assert "forked amid a transaction" in in_child(child)
+    assert "forked amid a transaction" in in_child(opening(path))
     over.set()
     thread.join()
     assert a.ask(renew("a"), 1.0)
-    assert in_child(lambda: recipes.connect(f"sqlite://{path}").open() and "opened") == "opened"
+    assert in_child(opening(path)) == "opened"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -108,17 +115,10 @@ def test_an_interrupt_as_a_fork_begins_keeps_the_child_out(
     def interrupted(database: Database) -> None:
         raise KeyboardInterrupt
 
-    def child() -> str:
-        try:
-            recipes.connect(f"sqlite://{path}").open()
-        except recipes.StoreRefused as refused:
-            return str(refused)
-        return "opened"
-
     a = connection("a")
     with monkeypatch.context() as patch:
         patch.setattr(Database, "before_fork", interrupted)
-        assert "forked amid a transaction" in in_child(child)
+        assert "forked amid a transaction" in in_child(opening(path))
     assert a.ask(renew("a"), 1.0)
 
 
