@@ -77,7 +77,7 @@ def clean(job: Job) -> Program[bool]:
 def rest(refused_at: float) -> Program[bool]:
     """Wait until it is time to try again what was refused, or a session ends; False: do another job first.
 
-    The one who has another job posts `Disturbed`.
+    Another job is announced by `Disturbed`.
     """
     now = yield from Now()
     event = yield from Wait(max(refused_at + REFUSED_PAUSE_S - now, 0.0))

@@ -253,7 +253,7 @@ class AsyncRuntime(Runtime):
             self._cleaner = _task("cleaner", self._clean())
 
     def renewing(self) -> None:
-        """See to what an interrupt, or who has cancelled the cleaner, has left undone."""
+        """See to what an interrupt has left undone, or a cancel that struck the cleaner."""
         super().renewing()
         if self._cleaner is not None and self._cleaner.cancelled():
             self._start_cleaner()

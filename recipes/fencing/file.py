@@ -133,10 +133,9 @@ class FileGate:
             yield
         finally:  # each step whatever strikes as the one before returns
             try:
-                if (
-                    fence is not None and os.getpid() == mine[1]
-                ):  # the gate of its parent is no child's to open
-                    fcntl.flock(fence, fcntl.LOCK_UN)  # closing would not, if a child inherited it
+                # Closing would not open it, if a child inherited it; and a child does not open its parent's.
+                if fence is not None and os.getpid() == mine[1]:
+                    fcntl.flock(fence, fcntl.LOCK_UN)
             finally:
                 try:
                     if fence is not None:

@@ -29,7 +29,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Forget what is held, and who waits."""
+        """Forget what is held, and what waits."""
 
     def after_fork(self) -> None:
         """In the child: a thread that is not there may have the lock, and the grants are the parent's."""
