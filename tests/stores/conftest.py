@@ -8,8 +8,22 @@ from collections.abc import Iterator
 import pytest
 
 
+class _Limbo(dict[threading.Thread, threading.Thread]):
+    """The threads that are about to begin; one that begins only after it was forgotten does no harm."""
+
+    def __delitem__(self, thread: threading.Thread) -> None:
+        self.pop(thread, None)
+
+
 @pytest.fixture
 def nothing_in_limbo() -> Iterator[None]:
-    """Forget threads that were interrupted as they started and never ran: threading lists them for ever."""
+    """Forget threads that were interrupted as they started and never ran: threading lists them for ever.
+
+    Whether a thread never runs cannot be known: one that is merely slow begins later, and looks for itself.
+    So the forgiving list stays.
+    """
+    if not isinstance(threading._limbo, _Limbo):  # type: ignore[attr-defined]
+        with threading._active_limbo_lock:  # type: ignore[attr-defined]
+            threading._limbo = _Limbo(threading._limbo)  # type: ignore[attr-defined]
     yield
     threading._limbo.clear()  # type: ignore[attr-defined]
