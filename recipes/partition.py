@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from recipes._api.sharing import Assignment, BasePartitions, BaseSharing
 from recipes._api.signatures import like
 from recipes._contract.deadline import Expired
-from recipes._programs.sharing import Over
+from recipes._programs.observing import Over
 from recipes.errors import ReentrantCall
 from recipes.grant import AsyncGrant, Grant
 
@@ -40,10 +40,10 @@ class Partitions(BasePartitions[Grant]):
 
         Raises:
             LockLost: The membership was lost. What is held even so is until `close`, or the membership's end.
-            StopIteration: It was closed, or the membership released.
+            StopIteration: It was closed, or the membership released, as the client's `close` does.
             StopAsyncIteration: The same, in asyncio.
             StoreRefused: The store said no.
-            ClientClosed: The client was closed.
+            ClientClosed: The client is closed just now.
         """
         try:
             return self._assigned(self._runtime.run(*self._next(timeout)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from recipes._contract.deadline import Deadline, Expired, duration
-from recipes._programs.observing import Observed, Observer
+from recipes._programs.observing import Observed, Observer, Over
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Program
@@ -33,14 +33,19 @@ class _Observing(Generic[T]):
         self._shown = shown
         self._joined: tuple[Observer, Call] | None = None
         self._last: tuple[()] | tuple[T] = ()
+        self._closed = False
 
     def _next(self, timeout: float | None) -> tuple[Program[T], Call]:
         """Return what waits for the next state; joins the others that observe the same before the first."""
         within_s = duration("timeout", timeout)
         if self._joined is None:
+            if self._closed:
+                raise Over
             call: Call = self._runtime.call(None, None)
             self._joined = self._runtime.hub.join(self._observed, call.mailbox), call
         observer, call = self._joined
+        if self._closed:  # looked at last: if it is closed meanwhile, there may be nothing to leave yet
+            self._leave()
         call.deadline = Deadline.after(within_s, self._runtime.now())
         return self._another(observer), call
 
@@ -53,9 +58,11 @@ class _Observing(Generic[T]):
                 return seen
 
     def _leave(self) -> None:
-        joined, self._joined = self._joined, None
-        if joined is not None:
-            self._runtime.hub.leave(self._observed, joined[0])
+        self._closed = True
+        if self._joined is not None:
+            observer = self._joined[0]
+            self._runtime.hub.leave(self._observed, observer)
+            observer.close()
 
 
 class Observing(_Observing[T]):
@@ -75,25 +82,36 @@ class Observing(_Observing[T]):
         """Wait for the next state, at most ``timeout`` seconds; return ``default`` if there was none.
 
         Raises:
+            StopIteration: It was closed, by this thread or another.
+            StopAsyncIteration: The same, in asyncio.
             ClientClosed: The client was closed.
             SessionLost: In a child of the process that began to observe: begin anew.
             StoreRefused: The store said no.
         """
         try:
-            return self._runtime.run(*self._next(timeout))
+            return self._asked(timeout)
         except Expired:
             return default
 
     def close(self) -> None:
-        """Observe no more; the last of several ends the watch."""
+        """Observe no more; the last of several ends the watch.
+
+        A thread that waits for what is next does so no longer: for it, too, this is the end.
+        """
         self._leave()
+
+    def _asked(self, timeout: float | None) -> T:
+        try:
+            seen: T = self._runtime.run(*self._next(timeout))
+        except Over:
+            raise StopIteration from None
+        return seen
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
-        seen: T = self._runtime.run(*self._next(None))
-        return seen
+        return self._asked(None)
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +132,7 @@ class AsyncObserving(_Observing[T]):
     async def next(self, timeout: float | None = None, default: Any = None) -> Any:
         """Same as `Observing.next`, but awaits."""
         try:
-            return await self._runtime.run(*self._next(timeout))
+            return await self._asked(timeout)
         except Expired:
             return default
 
@@ -122,12 +140,18 @@ class AsyncObserving(_Observing[T]):
         """Same as `Observing.close`; waits for nothing."""
         self._leave()
 
+    async def _asked(self, timeout: float | None) -> T:
+        try:
+            seen: T = await self._runtime.run(*self._next(timeout))
+        except Over:
+            raise StopAsyncIteration from None
+        return seen
+
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        seen: T = await self._runtime.run(*self._next(None))
-        return seen
+        return await self._asked(None)
 
     async def __aenter__(self) -> Self:
         return self

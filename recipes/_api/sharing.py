@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from recipes._contract.deadline import Deadline, duration
 from recipes._contract.names import encode, queue_of
 from recipes._contract.wakeups import Event
-from recipes._programs.observing import Observed, Observer
+from recipes._programs.observing import Observed, Observer, Over
 from recipes._programs.queueing import Attempt
-from recipes._programs.sharing import Over, Partitioning, closed, share
+from recipes._programs.sharing import Partitioning, closed, share
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes._run.runtime import new_id
 from recipes.grant import _BaseGrant

@@ -25,9 +25,13 @@ from recipes.errors import ClientClosed, SessionLost
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
 
-__all__ = ["Observed", "Observer", "Shown", "Topic", "evict", "look_up", "observe"]
+__all__ = ["Observed", "Observer", "Over", "Shown", "Topic", "evict", "look_up", "observe"]
 
 T = TypeVar("T")
+
+
+class Over(Exception):
+    """What was asked for the next was closed."""
 
 
 def look_up(op: List | Queues | Read) -> Program[Any]:
@@ -149,7 +153,12 @@ class Observer:
         self.topic = topic
         self._mailbox = mailbox
         self._seen = 0
-        self._notified = False
+        self._notified = self._closed = False
+
+    def close(self) -> None:
+        """Raise `Over` in those that wait for what is next, now and later; from any thread."""
+        self._closed = True
+        self._mailbox.post(Shown())
 
     def notify(self) -> None:
         """Have it look at the topic; at most one notification is on its way."""
@@ -167,6 +176,8 @@ class Observer:
     def next(self) -> Program[Any]:
         """Wait for something that it has not seen, and return it."""
         while True:
+            if self._closed:
+                raise Over
             self._notified = False  # as there
             number, seen = self.topic.shown
             if number != self._seen:

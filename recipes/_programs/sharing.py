@@ -16,7 +16,7 @@ from recipes._contract.operations import Program
 from recipes._contract.wakeups import Event
 from recipes._programs.crew import Beside, Crew
 from recipes._programs.hold import HeldState
-from recipes._programs.observing import Observer, Topic
+from recipes._programs.observing import Observer, Over, Topic
 from recipes._programs.queueing import Attempt, acquire, release, verify
 from recipes._programs.rewriting import rewrite
 from recipes._programs.steps import Emit, Now, Wait
@@ -31,16 +31,12 @@ if TYPE_CHECKING:
     from recipes._contract.contenders import Contender
     from recipes.events import Transition
 
-__all__ = ["Over", "Partitioning", "Portion", "closed", "share"]
+__all__ = ["Partitioning", "Portion", "closed", "share"]
 
 LEAST_PAUSE_S = 0.05
 """Between two portions that are shown: what comes one by one is shown together."""
 MOST_AT_ONCE = 100
 """So many items are asked for, or given back, before it looks again at whose they are."""
-
-
-class Over(Exception):
-    """The partitioning was closed."""
 
 
 class Moved(Exception):

@@ -10,7 +10,7 @@ from recipes._contract.contenders import Contender
 from recipes._contract.names import encode
 from recipes._programs.observing import Observed
 from recipes._run.clock import boot_time
-from tests.contract.world import LONG, Party, World
+from tests.contract.world import LONG, Party, World, until
 
 SOON_S = 5.0
 """Less than it takes until a queue is read again whatever is notified."""
@@ -39,6 +39,23 @@ class Watcher:
             if found == seen:
                 return True
         return False
+
+    def ended(self) -> bool:
+        """Wait for what is next; whether there will never be anything again."""
+        try:
+            self.next(2 * SOON_S)
+        except (StopIteration, StopAsyncIteration):
+            return True
+        return False
+
+    def waits(self) -> bool:
+        """Whether anybody waits for what is next."""
+        joined = self._observing._joined
+        return bool(joined and joined[0].topic.waiting)
+
+    def close(self) -> None:
+        """Close it, in the test's own thread or task."""
+        self._face.do(self._observing.close)
 
 
 class Observations:
@@ -69,3 +86,23 @@ class Observations:
         grant = a.acquire("x")
         assert all(one.until([("W", grant.token, False)]) for one in many)
         assert 2 <= b.tap.looks() <= 4 + (boot_time() - started) / world.store.polls_every_s
+
+    def test_closing_ends_a_wait_of_another_and_all_later_ones(self, world: World) -> None:
+        a = world.client(**LONG)
+        closed, other = Watcher(a, "x"), Watcher(a, "x")
+        assert closed.next() == other.next() == []
+        waiting = a.api.spawn(closed.ended)
+        assert until(closed.waits, SOON_S)
+        closed.close()
+        assert waiting.result()
+        assert closed.ended(), "nor does it begin anew"
+        grant = a.acquire("x")
+        assert other.until([("W", grant.token, False)]), "and nobody else is disturbed"
+        closed.close()
+
+    def test_one_that_was_closed_before_it_began_asks_for_nothing(self, world: World) -> None:
+        a = world.client(**LONG)
+        closed = Watcher(a, "x")
+        closed.close()
+        assert closed.ended()
+        assert not a.client._runtime.hub._watched
