@@ -98,15 +98,19 @@ class Acquired(ABC):
     def _enter(self, owner: object, grant: Any) -> None:
         self._entered.setdefault(owner, []).append(grant)
 
-    def _entered_by(self, owner: object) -> list[Any]:
-        entered = self._entered.get(owner)
-        if entered is None:
-            words = (
-                "was not entered by this thread or task; leave it where it was entered, or enter a grant, "
-                "with lock.acquire(), which may be left anywhere"
-            )
-            raise RuntimeError(f"{titled(self._recipe, self._name)} {words}")
-        return entered
+    def _elsewhere(self) -> list[list[Any]]:
+        """Return what was entered, by owner: where the one that leaves has entered nothing.
+
+        A generator may be closed, and a fixture ended, by another thread or task than the one that began it.
+        """
+        return [grants for entered in list(self._entered.values()) if (grants := list(entered))]
+
+    def _not_entered(self) -> RuntimeError:
+        words = (
+            "was not entered by this thread or task; enter what acquire() returns instead: "
+            "such a block may be left by any"
+        )
+        return RuntimeError(f"{titled(self._recipe, self._name)} {words}")
 
     def _forget(self, owner: object, grant: Any) -> None:
         """Note that this owner has left it, or did not come to enter it."""

@@ -186,12 +186,15 @@ class AsyncEntered(AsyncAcquired[AnyAsyncGrant]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        owner = current_task()
-        grant = self._entered_by(owner)[-1]
+        mine = self._entered.get(current_task())
+        entered = [mine] if mine else self._elsewhere()
+        if len(entered) != 1:
+            raise self._not_entered()
+        grant = entered[0][-1]
         try:
             await grant.__aexit__(kind, error, trace)
         finally:
-            self._forget(owner, grant)
+            self._forget(grant._hold.owner, grant)  # noqa: SLF001 - the two are one
 
 
 class AsyncHeld(AsyncEntered[AnyAsyncGrant], AsyncQueued[AnyAsyncGrant]):

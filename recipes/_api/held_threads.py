@@ -283,12 +283,13 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        owner = threading.current_thread()
-        grant = ends(self._entered_by(owner))
+        grant = ends(self._entered.get(threading.current_thread(), []), self._elsewhere)
+        if grant is None:
+            raise self._not_entered()
         try:
             grant._leave(error)  # noqa: SLF001 - the two are one
         finally:
-            self._forget(owner, grant)
+            self._forget(grant._hold.owner, grant)  # noqa: SLF001 - the two are one
         grant._block = None  # noqa: SLF001 - last: until here the end of the block would be seen
 
 

@@ -89,19 +89,27 @@ def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: Acquired | 
     return block
 
 
-def ends(entered: list[Any]) -> Any:
-    """Return which of these grants, in the order of entering, the ``__exit__`` of which this is called ends.
+def ends(entered: list[Any], elsewhere: Callable[[], list[list[Any]]]) -> Any:
+    """Return which grant the ``__exit__`` of which this is called ends; None: that cannot be known.
 
     That of the ``with`` statement that calls it; else the innermost that no statement will leave.
+
+    Args:
+        entered: The grants of the thread that leaves, in the order of entering.
+        elsewhere: Returns those of all others, by thread, for one that has none.
     """
     frame, found = id(sys._getframe(2)), None  # noqa: SLF001 - as above
-    for grant in reversed(entered):
-        block = grant._block  # noqa: SLF001 - the three are one
-        if block is None:
-            found = grant if found is None else found
-        elif block.frame == frame and block() is not None:
-            return grant
-    return entered[-1] if found is None else found
+    others = [] if entered else elsewhere()
+    for grants in (entered, *others):
+        for grant in reversed(grants):
+            block = grant._block  # noqa: SLF001 - the three are one
+            if block is None:
+                found = grant if found is None else found
+            elif block.frame == frame and block() is not None:
+                return grant
+    if len(others) > 1:
+        return None
+    return next((grants[-1] for grants in (entered, *others) if grants), None) if found is None else found
 
 
 def _is_with(frame: FrameType) -> bool:

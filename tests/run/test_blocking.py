@@ -7,6 +7,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Never
 from unittest.mock import Mock
@@ -768,13 +769,42 @@ def test_an_interrupt_as_the_body_is_entered_releases(
     assert backend.server.contenders() == []
 
 
-def test_only_who_entered_leaves(client: Client) -> None:
+def entered(seats: Any) -> Iterator[Any]:
+    with seats as grant:
+        yield grant
+
+
+def test_a_block_may_be_left_by_another_thread(backend: FaultyBackend, client: Client) -> None:
     lock = client.lock("x")
-    with lock as grant:
-        other = Waiter(lambda: lock.__exit__(None, None, None))
-        with pytest.raises(RuntimeError, match="lock 'x' was not entered by this thread or task"):
-            other.outcome()
-        assert grant.held
+    begun = entered(lock)
+    grant = next(begun)
+    Waiter(begun.close).outcome()
+    assert not grant.held
+    assert backend.server.contenders() == []
+    assert lock._entered == {}
+
+
+def test_of_the_blocks_of_several_others_the_one_that_is_left_ends(client: Client) -> None:
+    seats = client.semaphore("x", 2)
+    begun = [entered(seats), entered(seats)]
+    grants = [Waiter(partial(next, one)).outcome() for one in begun]
+    for closed in (0, 1):
+        begun[closed].close()
+        assert [grant.held for grant in grants] == [False, not closed]
+    assert seats._entered == {}
+
+
+def test_only_a_block_that_was_entered_is_left(client: Client) -> None:
+    seats = client.semaphore("x", 2)
+    with pytest.raises(RuntimeError, match="semaphore 'x' was not entered by this thread or task"):
+        seats.__exit__(None, None, None)
+    begun = [entered(seats), entered(seats)]
+    grants = [Waiter(partial(next, one)).outcome() for one in begun]
+    with pytest.raises(RuntimeError, match="semaphore 'x' was not entered by this thread or task"):
+        seats.__exit__(None, None, None)  # of which of the two?
+    assert all(grant.held for grant in grants)
+    for one in begun:
+        one.close()
 
 
 def test_between_two_sessions_the_last_one_is_lost(backend: FaultyBackend, client: Client) -> None:

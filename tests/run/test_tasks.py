@@ -731,15 +731,34 @@ async def test_a_task_that_observes_lives_as_one_that_waits_for_a_lock_does(back
         await until(lambda: seen == [b"old", b"new"])
 
 
+async def entered(seats: Any) -> AsyncIterator[Any]:
+    async with seats as grant:
+        yield grant
+
+
 @in_loop
-async def test_only_who_entered_leaves(backend: FaultyBackend) -> None:
+async def test_a_block_may_be_left_by_another_task(backend: FaultyBackend) -> None:
     async with using(backend) as client:
         lock = client.lock("x")
-        async with lock as grant:
-            other = asyncio.create_task(lock.__aexit__(None, None, None))
-            with pytest.raises(RuntimeError, match="lock 'x' was not entered by this thread or task"):
-                await other
-            assert grant.held
+        begun = entered(lock)
+        grant = await anext(begun)
+        await asyncio.create_task(begun.aclose())  # as the loop closes what was iterated and left
+        assert not grant.held
+        assert backend.server.contenders() == []
+        assert lock._entered == {}
+
+
+@in_loop
+async def test_only_a_block_that_was_entered_is_left(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
+        seats = client.semaphore("x", 2)
+        with pytest.raises(RuntimeError, match="semaphore 'x' was not entered by this thread or task"):
+            await seats.__aexit__(None, None, None)
+        begun = [entered(seats), entered(seats)]
+        grants = [await asyncio.create_task(anext(one)) for one in begun]
+        with pytest.raises(RuntimeError, match="semaphore 'x' was not entered by this thread or task"):
+            await seats.__aexit__(None, None, None)  # of which of the two?
+        assert all(grant.held for grant in grants)
 
 
 @in_loop
