@@ -235,7 +235,9 @@ class WouldDeadlock(LockError):
 
     def __str__(self) -> str:
         instead = "or do not wait (timeout=0)"
-        if self.recipe == "rwlock":
+        if self.recipe == "semaphore":
+            instead = "or have each thread or task acquire what it uses, or do not wait (timeout=0)"
+        elif self.recipe == "rwlock":
             instead = "or use try_acquire()"
         elif noun_of(self.recipe) == "lock":
             instead = "use try_acquire(), or acquire it by client.rlock() both times"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -63,9 +64,9 @@ class _BaseLost:
         nothing else. Closing the client takes no callback away from a grant that was lost.
 
         Raises:
-            TypeError: It cannot be called, or is a coroutine function.
+            TypeError: It cannot be called with a grant, or is a coroutine function.
         """
-        check_callback("a callback", callback)
+        check_callback("a callback", callback, "the grant")
         self._callbacks.append(callback)
         if self._hold.reason is not None:
             self._tell()
@@ -253,6 +254,15 @@ class _BaseGrant:
             raise TypeError(f"{wanted}, not {type(given).__name__}")
         return shared._guarded_by(self)  # noqa: SLF001 - one package
 
+    def _enter(self, owner: object) -> None:
+        """Note that this thread or task has entered it, and owns it from now on: it may have been handed over.
+
+        Of a re-entrant lock this is one entry alone: who may enter that again stays as it is.
+        """
+        self._entered = True
+        for hold in (self._hold, *self._hold.parts):
+            hold.owner = owner
+
     def _check_or_leave(self) -> None:
         """Check as a ``with`` block begins: one that does not begin has no end to release it."""
         if not self.held:
@@ -363,7 +373,7 @@ class Grant(_BaseGrant):
             found = looked_up(self)
             if twice := self._entered:
                 raise self._twice()  # noqa: TRY301 - what comes before may be interrupted
-            self._entered = True
+            self._enter(threading.current_thread())
             self._block = enters(found, self._runtime, self)
             self._check_or_leave()
         except BaseException:
@@ -449,11 +459,11 @@ class AsyncGrant(_BaseGrant):
     async def __aenter__(self) -> Self:
         if self._entered:
             raise self._twice()
-        self._entered = True
+        import asyncio  # noqa: PLC0415 - as in lock.py
+
+        self._enter(asyncio.current_task())
         self._check_or_leave()
         if self._cancels:
-            import asyncio  # noqa: PLC0415 - as in lock.py
-
             self._body = asyncio.current_task()
             assert self._body is not None, "an async with statement runs in a task"
             self._cancelling = self._body.cancelling()

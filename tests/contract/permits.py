@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from functools import partial
 from typing import Any
 
@@ -165,6 +166,23 @@ class Permits:
         assert grant.mode == "shared"
         with pytest.raises(TooWeak, match="semaphore 'x' does not give fencing; use a lock"):
             MemoryGate().admit("x", grant).__enter__()
+
+    def test_permits_that_another_has_entered_are_no_longer_its_own(self, world: World) -> None:
+        a = world.client()
+        handed_over, inside, done = acquire(a, LIMIT), threading.Event(), threading.Event()
+
+        def work(_: Any) -> None:
+            inside.set()
+            assert done.wait(20)
+
+        working = a.api.spawn(lambda: a.api.enter(lambda: handed_over, work))
+        assert inside.wait(20)
+        waiting = queue_up(a)  # of the same client, whose other thread or task gives them back
+        with pytest.raises(LockTimeout):
+            a.api.do(lambda: semaphore(a).acquire(timeout=0.05))
+        done.set()
+        working.result()
+        assert waiting.result().held
 
     def test_what_would_wait_for_permits_of_its_own_is_refused(self, world: World) -> None:
         a, b = world.client(), world.client()
