@@ -278,10 +278,11 @@ def subscribe(hook: Hook) -> Callable[[], None]:
     is logged, and goes no further.
 
     Raises:
-        TypeError: It cannot be called.
+        TypeError: It cannot be called with a transition, or is a coroutine function.
     """
-    if not callable(hook):
-        raise TypeError(f"a hook is a function, not {hook!r}")
+    from recipes._callback import check_callback  # noqa: PLC0415 - who subscribes to nothing needs it not
+
+    check_callback("a hook", hook, "the transition")
     _hooks.append(hook)
 
     def unsubscribe() -> None:

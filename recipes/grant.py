@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from recipes._api.decorating import check_callback
 from recipes._api.leaving import Block, enters, looked_up, seen_leaving
 from recipes._api.shared import Shared
 from recipes._api.signatures import like
+from recipes._callback import check_callback
 from recipes._contract.deadline import duration
 from recipes._contract.wakeups import Event
 from recipes._programs.queueing import downgrade, release, verify
@@ -255,7 +255,7 @@ class _BaseGrant:
         return shared._guarded_by(self)  # noqa: SLF001 - one package
 
     def _enter(self, owner: object) -> None:
-        """Note that this thread or task has entered it, and owns it from now on: it may have been handed over.
+        """Note that this thread or task enters it, and owns it from now on: it may have been handed over.
 
         Of a re-entrant lock this is one entry alone: who may enter that again stays as it is.
         """

@@ -61,7 +61,12 @@ class Guarantees:
 
         Args:
             need: As ``connect(require=...)`` takes it.
+
+        Raises:
+            ValueError: There is no such need.
         """
+        if need not in get_args(Need):
+            raise _no_need("need", need)
         match need:
             case "many_processes":
                 return self.scope != "process"
@@ -247,6 +252,10 @@ def like(store: str) -> Guarantees:
     return given
 
 
+def _no_need(what: str, need: str) -> ValueError:
+    return ValueError(f"{what}={need!r}: use {', '.join(map(repr, get_args(Need)))}")
+
+
 def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> tuple[Need, ...]:
     """Refuse a store that does not give what is needed; returns what that is.
 
@@ -276,5 +285,5 @@ def _checked(needs: Need | Iterable[Need]) -> list[Need]:
         if not isinstance(need, str):
             raise TypeError(f"require= names what is needed as text, not {type(need).__name__}")
         if need not in get_args(Need):
-            raise ValueError(f"require={need!r}: use {', '.join(map(repr, get_args(Need)))}")
+            raise _no_need("require", need)
     return wanted

@@ -131,7 +131,8 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
         WouldDeadlock("x", None, recipe="semaphore"),
         (
             "this thread or task already holds semaphore 'x' and would wait for itself; "
-            "release that grant first, or have each thread or task acquire what it uses, or do not wait (timeout=0)"
+            "release that grant first, or have each thread or task acquire what it uses, "
+            "or do not wait (timeout=0)"
         ),
     ),
     (

@@ -560,8 +560,19 @@ def test_json_lines_go_to_standard_error_by_default(capsys: pytest.CaptureFixtur
     assert json.loads(err)["event"] == "lock.lost"
 
 
+def nothing() -> None:
+    raise AssertionError("it takes nothing, so it is called with nothing")
+
+
+async def later(transition: Transition) -> None:
+    raise AssertionError("nobody awaits it")
+
+
 def test_what_cannot_be_told_of_events_is_refused_at_once() -> None:
-    with pytest.raises(TypeError, match="a hook is a function, not 5"):
+    with pytest.raises(TypeError, match="a hook is a function, which is called later, not 5"):
         subscribe(5)  # type: ignore[arg-type]
+    for hook, complaint in ((nothing, "nothing()"), (later, "later is a coroutine function")):
+        with pytest.raises(TypeError, match=re.escape(complaint)):
+            subscribe(hook)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"writes to an open file, not to 'events\.jsonl'"):
         log_json("events.jsonl")  # type: ignore[arg-type]

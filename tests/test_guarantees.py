@@ -44,6 +44,12 @@ def test_every_client_says_what_its_store_promises_without_io(connect: Any, sche
     assert given == STORES[{"etcds": "etcd", "mariadb": "mysql"}.get(scheme, scheme)]
 
 
+def test_a_need_that_there_is_not_is_refused() -> None:
+    unknown: Any = "many_machine"
+    with pytest.raises(ValueError, match=r"need='many_machine': use 'fencing', .*'many_machines'"):
+        STORES["etcd"].meets(unknown)
+
+
 @pytest.mark.parametrize(
     ("need", "stores"),
     [

@@ -145,7 +145,15 @@ NOUNS = {
     "_api",
 }
 GUARDS = {"etcd", "sql", "zookeeper"}  # what is special to one store
-VALUES = {"errors", "events", "guarantees", "_record", "_section", "_version"}  # what every layer speaks of
+VALUES = {
+    "errors",
+    "events",
+    "guarantees",
+    "_callback",
+    "_record",
+    "_section",
+    "_version",
+}  # what every layer speaks of
 PLACES = {
     "": "root",
     "_contract": "contract",

@@ -1,26 +1,13 @@
-"""Which functions are taken: to be decorated, or to be called back; and what is said of others."""
+"""Which functions can be decorated, and what is said of others."""
 
 from __future__ import annotations
 
 import inspect
 from typing import Any
 
-__all__ = ["check_callback", "check_coroutine_function", "check_plain_function"]
+from recipes._callback import is_coroutine_function, named
 
-
-def check_callback(what: str, function: Any) -> None:
-    """Check what is to be called back.
-
-    Raises:
-        TypeError: It cannot be called, or is a coroutine function, which nobody would await.
-    """
-    if not callable(function):
-        raise TypeError(f"{what} is a function, which is called later, not {function!r}")
-    if _is_coroutine_function(function):
-        raise TypeError(
-            f"{what} is a plain function, and {_named(function)} is a coroutine function, which nobody would "
-            "await; have a plain one start a task"
-        )
+__all__ = ["check_coroutine_function", "check_plain_function"]
 
 
 def check_plain_function(decorator: object, function: Any) -> None:
@@ -30,9 +17,9 @@ def check_plain_function(decorator: object, function: Any) -> None:
         TypeError: It is no function, or one whose call returns before its body has run.
     """
     _check(decorator, function)
-    if _is_coroutine_function(function):
+    if is_coroutine_function(function):
         raise TypeError(
-            f"{decorator!r} cannot decorate {_named(function)}, a coroutine function: it would block the "
+            f"{decorator!r} cannot decorate {named(function)}, a coroutine function: it would block the "
             "event loop while it waits; use a client of recipes.connect_async()"
         )
 
@@ -44,9 +31,9 @@ def check_coroutine_function(decorator: object, function: Any) -> None:
         TypeError: It is no coroutine function.
     """
     _check(decorator, function)
-    if not _is_coroutine_function(function):
+    if not is_coroutine_function(function):
         raise TypeError(
-            f"{decorator!r} cannot decorate {_named(function)}, which is no coroutine function; write "
+            f"{decorator!r} cannot decorate {named(function)}, which is no coroutine function; write "
             "'async def', or use a client of recipes.connect()"
         )
 
@@ -56,17 +43,6 @@ def _check(decorator: object, function: Any) -> None:
         raise TypeError(f"{decorator!r} decorates a function, not {function!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(
-            f"{decorator!r} cannot decorate {_named(function)}, a generator: it would be released before the "
+            f"{decorator!r} cannot decorate {named(function)}, a generator: it would be released before the "
             "body runs; acquire it inside, with a with statement"
         )
-
-
-def _is_coroutine_function(function: Any) -> bool:
-    if isinstance(function, staticmethod):
-        function = function.__func__
-    called = getattr(function, "__call__", None)  # noqa: B004 - of an object that is called as a function
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
-
-
-def _named(function: Any) -> str:
-    return str(getattr(function, "__qualname__", repr(function)))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-from recipes._api.decorating import check_callback
 from recipes._api.held import Held
 from recipes._api.saying import AsyncSaying, Saying
 from recipes._api.signatures import like
+from recipes._callback import check_arguments, check_callback
 from recipes._contract.operations import List
 from recipes._programs.observing import Observed, look_up
 from recipes.errors import LockLost
@@ -145,7 +145,7 @@ AsyncWork: TypeAlias = Callable[[AsyncLeadership], Awaitable[T]]
 
 def _lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
     """Have the leader work; campaign again whenever the leadership was lost, and the work has ended."""
-    check_callback("what a leader does", work)
+    check_callback("what a leader does", work, "the leadership")
     while True:
         leadership = campaign()
         try:
@@ -164,6 +164,7 @@ async def _lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: 
     """The same in asyncio, where the work is cancelled on a loss, or if the client is closed."""
     if not callable(work):
         raise TypeError(f"what a leader does is a coroutine function, not {work!r}")
+    check_arguments("what a leader does", work, "the leadership")
     while True:
         leadership = await campaign()
         leadership._end_with_client()  # noqa: SLF001 - one of us

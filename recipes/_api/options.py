@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from recipes._api.decorating import check_callback
+from recipes._callback import check_callback
 from recipes._contract.deadline import duration
 
 __all__ = ["AT_ONCE_S", "DEFAULTS", "AcquireOptions", "OnPosition", "refuse"]
@@ -55,7 +55,7 @@ class AcquireOptions:
                 raise ValueError(f"max_waiters is at least 0, not {self.max_waiters}")
         for what in ("on_queued", "on_position"):
             if getattr(self, what) is not None:
-                check_callback(what, getattr(self, what))
+                check_callback(what, getattr(self, what), "the number of those ahead")
         if self.on_session_lost not in ("requeue", "fail"):
             raise ValueError(f"on_session_lost is 'requeue' or 'fail', not {self.on_session_lost!r}")
 

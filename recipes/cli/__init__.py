@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 __all__ = ["main"]
 
@@ -13,6 +15,9 @@ HOW_TO_HAVE_IT = "recipes: the command line needs more: pip install 'coordinatio
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (those of the process if None); returns its exit code."""
+    for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, stream) is None:  # it was closed by whatever started this
+            setattr(sys, stream, Path(os.devnull).open(mode))  # noqa: SIM115 - as long as the process
     if any(importlib.util.find_spec(needed) is None for needed in ("click", "rich")):
         print(HOW_TO_HAVE_IT, file=sys.stderr)
         return 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -108,6 +110,12 @@ def completion_command(*, shell: str) -> int:
     return codes.OK
 
 
+def _drop_output() -> None:
+    """Have nothing left to be written where that is not possible, as Python tries again when it ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def commands() -> dict[str, click.Command]:
     """Return all subcommands, by name."""
     context = click.Context(root)
@@ -131,4 +139,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         return codes.WRONG if of_run else codes.USAGE
     except click.Abort:
         return codes.SIGNALLED + 2
+    except recipes.RecipesError:  # one of them is an OSError
+        raise
+    except OSError as failed:  # as a disk that is full
+        click.echo(f"recipes: {failed}", err=True)
+        _drop_output()
+        return codes.WRONG if words[:1] in (["run"], ["elect"]) else codes.FAILED
     return int(code or 0)

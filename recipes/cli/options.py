@@ -242,9 +242,8 @@ class Seconds(_Kind):
         if number == 0 and self._zero:
             return 0.0
         if not (0 < number < math.inf and number >= self._least):
-            bound = f"of at least {self._least:g}" if self._least else "above 0"
-            also = " (or 0)" if self._zero else ""
-            self.fail(f"a number of seconds {bound}{also}, not {value!r}", param, ctx)
+            bound = f"of at least {self._least:g}" if self._least or self._zero else "above 0"
+            self.fail(f"a number of seconds {bound}, not {value!r}", param, ctx)
         return number
 
 

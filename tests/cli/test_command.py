@@ -195,6 +195,24 @@ def test_the_options_that_help_names_are_known(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("by", ["run", "elect"])
+def test_a_command_without_a_name_is_not_run_under_its_first_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
+) -> None:
+    orders: list[Order] = []
+    monkeypatch.setattr(running, "run", lambda order: orders.append(order) or 0)
+    store = ["--store", f"sqlite://{tmp_path}/locks.db"]
+    for before in ([], ["--timeout", "5"]):
+        assert main([by, *store, *before, "--", "echo", "date"]) == codes.WRONG
+        assert "NAME is missing: it comes before --, and the command behind" in _unwrapped(capsys)
+    assert main([by, *store, "--", "--help"]) == codes.WRONG
+    assert orders == []
+    for words in (["x", "--", "echo"], ["x", "echo"], ["--timeout", "5", "x", "--", "echo", "--", "date"]):
+        assert main([by, *store, *words]) == 0
+    assert [order.name for order in orders] == ["x"] * 3
+    assert main([by, "--help", "--", "echo"]) == 0
+
+
+@pytest.mark.parametrize("by", ["run", "elect"])
 def test_options_of_the_store_may_say_what_the_command_line_leaves_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
 ) -> None:

@@ -80,7 +80,7 @@ def test_wrong_arguments_have_a_code_of_their_own(url: str) -> None:
         (["--ttl", "1", "--", "true"], "a number of seconds of at least 2"),
         (["--grace", "6", "--", "true"], "more than a third of --ttl"),
         (["--try", "--timeout", "3", "--", "true"], "--try does not wait"),
-        (["--timeout", "-1", "--", "true"], "a number of seconds above 0 (or 0)"),
+        (["--timeout", "-1", "--", "true"], "a number of seconds of at least 0"),
         (["--on-lost", "panic", "--", "true"], "panic"),
         (["--events", "/nowhere/log", "--", "true"], "/nowhere/log"),
         (["--store", "nonsense://x", "--", "true"], "unknown store"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -40,6 +41,25 @@ def test_what_is_set_is_printed_byte_by_byte(url: str) -> None:
     assert piped("get", "x").stdout == "grün".encode()
     assert piped("set", "x", "-").returncode == 0
     assert piped("get", "x").stdout == b"", "an empty value is a value"
+
+
+@pytest.mark.parametrize("line", ["get x", "get x --json", "count n --add 1", "who x", "--help"])
+def test_what_cannot_be_written_is_said(url: str, line: str) -> None:
+    assert main(["set", "x", "on"]) == 0
+    command = [*RECIPES, *line.split()]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=180)
+    assert (done.returncode, done.stderr) == (codes.FAILED, b"recipes: [Errno 28] No space left on device\n")
+
+
+def test_streams_that_were_closed_are_as_empty_ones(url: str) -> None:
+    command = shlex.join(RECIPES)
+    for line in ("set x - <&-", "get x >&-", "who x >&-", "who x --json 2>&-", "run x -- true <&- >&- 2>&-"):
+        words, closed = line.split(" ", 1)
+        done = subprocess.run(
+            ["sh", "-c", f"{command} {words} {closed}"], capture_output=True, check=False, timeout=180
+        )
+        assert (done.returncode, done.stderr) == (0, b""), line
 
 
 def test_no_value_is_an_answer(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -882,12 +882,18 @@ def test_a_callback_that_nobody_would_await_is_refused(client: Client) -> None:
     with client.lock("x") as grant:
         with pytest.raises(TypeError, match="stop is a coroutine function"):
             grant.lost.add_callback(stop)
+        with pytest.raises(TypeError, match=r"a callback is called with the grant, and .*missing a required"):
+            grant.lost.add_callback(lambda grant, more: None)  # type: ignore[arg-type, misc]
+        with pytest.raises(TypeError, match=r"on_position is called with the number .*too many"):
+            client.lock("y").acquire(on_position=lambda: None)  # type: ignore[arg-type, misc]
         with pytest.raises(TypeError, match="stop is a coroutine function"):
             client.lock("y").acquire(on_queued=stop)
     with pytest.raises(TypeError, match="stop is a coroutine function"):
         client.election("x").run(stop)
     with pytest.raises(TypeError, match="what a leader does is a function"):
         client.election("x").run(None)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match=r"what a leader does is called with the leadership, and .*too many"):
+        client.election("x").run(lambda: None)  # type: ignore[arg-type, misc]
     assert client.election("x").leader() is None
 
 

@@ -61,6 +61,24 @@ RECIPES_REMAINING and RECIPES_DEADLINE, as with recipes run.
 """
 
 
+class _Running(click.Command):
+    """A command that runs another: with ``--`` before its NAME it would take the first word for one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a command line without a NAME before ``--``."""
+        before = args[: args.index("--")] if "--" in args else ["--help"]
+        if not {"-h", "--help"} & {*before} and not self._is_named(ctx, before):
+            raise click.UsageError("NAME is missing: it comes before --, and the command behind", ctx)
+        return super().parse_args(ctx, args)
+
+    def _is_named(self, ctx: click.Context, words: list[str]) -> bool:
+        try:
+            given, *_ = self.make_parser(ctx).parse_args(words)
+        except click.UsageError:  # it is said of the whole line, or -- is what an option is given
+            return True
+        return isinstance(given.get("name"), str)
+
+
 command_argument = click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD..."
 )
@@ -104,7 +122,7 @@ def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Func
     return add
 
 
-@click.command("run", epilog=EXAMPLES)
+@click.command("run", cls=_Running, epilog=EXAMPLES)
 @click.argument("name", type=Name())
 @command_argument
 @store_option
@@ -176,7 +194,7 @@ def run_command(
     return run(order)
 
 
-@click.command("elect", epilog=ELECT_EXAMPLES)
+@click.command("elect", cls=_Running, epilog=ELECT_EXAMPLES)
 @click.argument("name", type=Name("election"))
 @command_argument
 @store_option

@@ -80,6 +80,8 @@ class Ending:
                 ended = "" if self.command_code is None else f"; {command[0]} {_fate(self.command_code)}"
                 return f"{title} was lost: {self.reason or 'its proof ran out'}{ended}"
             case Outcome.NOT_ACQUIRED | Outcome.UNREACHABLE:
+                if self.reason and self.reason.startswith(title):
+                    return self.reason  # it says what it is about
                 won = "won" if title.startswith("election ") else "acquired"
                 return f"{title} was not {won}: {self.reason}"
             case Outcome.INTERRUPTED:
