@@ -104,6 +104,7 @@ __all__ = [
     "BarrierMismatch",
     "Client",
     "ClientClosed",
+    "Closed",
     "ContenderInfo",
     "Counter",
     "Election",
@@ -164,6 +165,7 @@ _WHERE = {
         "BarrierBroken",
         "BarrierMismatch",
         "ClientClosed",
+        "Closed",
         "LatchMismatch",
         "LockError",
         "LockLost",
@@ -219,7 +221,7 @@ _WHERE = {
 no client.
 """
 
-_MODULES = ("errors", "events", "fencing", "guarantees")
+_MODULES = ("errors", "etcd", "events", "fencing", "guarantees", "sql", "telemetry", "testing", "zookeeper")
 """Modules that are an attribute after ``import recipes``, as those of `_WHERE` are."""
 
 

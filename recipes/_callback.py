@@ -37,7 +37,7 @@ def check_arguments(what: str, function: Any, *given: str) -> None:
     """
     try:
         takes = inspect.signature(function)
-    except (TypeError, ValueError):  # as some that are written in C
+    except Exception:  # some are written in C, and annotations may name what is not imported
         return
     try:
         takes.bind(*given)

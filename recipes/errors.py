@@ -16,6 +16,7 @@
     ├── LatchMismatch            a latch was made with another count (also a ValueError)
     ├── SessionLost              the session a call depended on has ended
     ├── ClientClosed             the client was closed
+    ├── Closed                   what is asked for the next was closed
     ├── ReentrantCall            by a signal handler, amid a step of the same thread (also a RuntimeError)
     ├── TooWeak                  the store does not give what was required (also a ValueError)
     ├── StaleToken               a gate refused a token: a later holder was there before
@@ -43,6 +44,7 @@ __all__ = [
     "BarrierBroken",
     "BarrierMismatch",
     "ClientClosed",
+    "Closed",
     "LatchMismatch",
     "LockError",
     "LockLost",
@@ -337,6 +339,16 @@ class ClientClosed(RecipesError):
 
     def __str__(self) -> str:
         return "this client is closed; make another with connect() or connect_async()"
+
+
+class Closed(RecipesError):
+    """What is asked for the next was closed, by this thread or task or another: there is nothing more.
+
+    In a ``for`` loop over it this is the end of the loop.
+    """
+
+    def __str__(self) -> str:
+        return "what is asked for the next was closed, so there is nothing more; begin anew"
 
 
 class ReentrantCall(RecipesError, RuntimeError):

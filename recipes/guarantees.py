@@ -272,7 +272,12 @@ def require(needs: Need | Iterable[Need], given: Guarantees, store: str) -> tupl
     wanted = _checked(needs)
     missing = [need for need in wanted if not given.meets(need)]
     if missing:
-        others = [scheme for scheme, other in STORES.items() if all(other.meets(need) for need in wanted)]
+        own = store.partition(":")[0].partition("+")[0]
+        others = [
+            scheme
+            for scheme, other in STORES.items()
+            if scheme != own and all(other.meets(need) for need in wanted)
+        ]
         raise TooWeak(store, tuple(missing), tuple(f"{scheme}://" for scheme in others))
     return tuple(wanted)
 

@@ -45,7 +45,7 @@ class ContenderInfo:
             None likewise.
         id: What names it where it has no token, in a semaphore; empty for other clients' contenders.
         weight: How many permits it takes; None outside of semaphores.
-        data: What its user has it say: an election's value, as bytes.
+        data: What its user has it say, as bytes: an election's value; a member's id and data, one line each.
     """
 
     lock: str

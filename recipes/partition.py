@@ -9,7 +9,7 @@ from recipes._api.sharing import Assignment, BasePartitions, BaseSharing
 from recipes._api.signatures import like
 from recipes._contract.deadline import Expired
 from recipes._programs.observing import Over
-from recipes.errors import ReentrantCall
+from recipes.errors import Closed, ReentrantCall
 from recipes.grant import AsyncGrant, Grant
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Partitions(BasePartitions[Grant]):
 
         Raises:
             LockLost: The membership was lost. What is held even so is until `close`, or the membership's end.
-            StopIteration: It was closed, or the membership released, as the client's `close` does.
-            StopAsyncIteration: The same, in asyncio.
+            Closed: It was closed, or the membership released, as the client's `close` does.
             StoreRefused: The store said no.
             ClientClosed: The client is closed just now.
         """
@@ -50,7 +49,7 @@ class Partitions(BasePartitions[Grant]):
         except Expired:
             return None
         except Over:
-            raise StopIteration from None
+            raise Closed from None
 
     def close(self) -> None:
         """Give all items back, and have no share any more; waits at most the request timeout.
@@ -68,7 +67,10 @@ class Partitions(BasePartitions[Grant]):
         return self
 
     def __next__(self) -> Assignment[Grant]:
-        assignment = self.next()
+        try:
+            assignment = self.next()
+        except Closed:
+            raise StopIteration from None
         assert assignment is not None, "without a timeout there is one"
         return assignment
 
@@ -95,7 +97,7 @@ class AsyncPartitions(BasePartitions[AsyncGrant]):
         except Expired:
             return None
         except Over:
-            raise StopAsyncIteration from None
+            raise Closed from None
 
     @like(Partitions.close)
     async def close(self) -> None:
@@ -107,7 +109,10 @@ class AsyncPartitions(BasePartitions[AsyncGrant]):
         return self
 
     async def __anext__(self) -> Assignment[AsyncGrant]:
-        assignment = await self.next()
+        try:
+            assignment = await self.next()
+        except Closed:
+            raise StopAsyncIteration from None
         assert assignment is not None, "without a timeout there is one"
         return assignment
 

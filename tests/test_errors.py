@@ -13,6 +13,7 @@ from recipes.errors import (
     BarrierBroken,
     BarrierMismatch,
     ClientClosed,
+    Closed,
     LatchMismatch,
     LockError,
     LockLost,
@@ -162,6 +163,7 @@ EXAMPLES: list[tuple[RecipesError, str]] = [
     ),
     (SessionLost("revoked", "x"), "the place in the queue of lock 'x' is gone: revoked; acquire it again"),
     (SessionLost("revoked"), "the session with the store has ended: revoked; the next call opens another"),
+    (Closed(), "what is asked for the next was closed, so there is nothing more; begin anew"),
     (ClientClosed(), "this client is closed; make another with connect() or connect_async()"),
     (
         ReentrantCall(),

@@ -23,7 +23,7 @@ import recipes
 from recipes import events
 from recipes._contract.operations import Renew, Renewal
 from recipes.client import Client
-from recipes.errors import LockTimeout, StoreUnavailable
+from recipes.errors import LockTimeout, StoreTimeout, StoreUnavailable
 from recipes.events import EVENTS, Transition, configure, log_json, subscribe
 from tests.programs.test_keep import Keeping
 from tests.run.doubles import SETTINGS, FaultyBackend
@@ -144,6 +144,32 @@ def live_through(backend: FaultyBackend) -> None:
         backend.before = lambda request: None
         other.close()
         lock.acquire()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_acquire_that_does_not_wait_ends_as_one_that_does(seen: list[Transition], several: bool) -> None:
+    backend = FaultyBackend()
+    with Client(backend, SETTINGS) as client, Client(backend, SETTINGS) as other:
+        held = other.lock("x").acquire()
+        lock = client.multilock(client.lock("x"), client.lock("y")) if several else client.lock("x")
+        name = "multilock" if several else "lock"
+        assert lock.try_acquire() is None
+        assert [one for one in seen if one.what == "timeout"] == []
+        with pytest.raises(LockTimeout):
+            lock.acquire(timeout=0)
+        backend.before = fail
+        with pytest.raises(StoreTimeout):
+            lock.acquire(timeout=0)
+        backend.before = lambda request: None
+        ends = [one for one in seen if one.what == "timeout"]
+        assert [one.event for one in ends] == [f"{name}.timeout"] * 2
+        assert all(one.name == lock.name and one.waited_s is not None for one in ends)
+        held.release()
+
+
+def fail(request: Any) -> None:
+    if type(request.op).__name__ == "Probe":
+        raise StoreUnavailable("memory://", "cut", unsent=True)
 
 
 def cancel(request: Any) -> None:

@@ -221,6 +221,14 @@ def test_what_only_a_queue_can_tell_is_refused_before_any_io(connect: Any) -> No
             store.waiters("x")
 
 
+def test_a_store_that_is_too_weak_is_not_recommended_instead() -> None:
+    with pytest.raises(TooWeak, match="does not give fair; use etcd://"):
+        recipes.connect("zookeeper://h", layout="name", require="fair")
+    with pytest.raises(TooWeak) as refused:
+        recipes.connect("postgresql://h/x", layout="shedlock").semaphore("x", 2)
+    assert "postgresql://" not in str(refused.value).partition("use ")[2]
+
+
 async def _refused(asks: Any, *, blocking: bool) -> None:
     for ask in asks:
         with pytest.raises(TooWeak, match="does not give fair; use zookeeper://"):

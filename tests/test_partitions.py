@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import recipes
-from recipes import LockLost, testing
+from recipes import Closed, LockLost, testing
 from recipes._programs.sharing import Portion
 from recipes._rules.members import member
 from recipes._rules.sharing import Sharing
@@ -244,5 +244,5 @@ def test_a_member_that_was_released_has_no_share() -> None:
         membership = client.group("workers").join()
         partitions = membership.partitions(["a"])
         membership.release()
-        with pytest.raises(StopIteration):
+        with pytest.raises(Closed):
             partitions.next(1.0)

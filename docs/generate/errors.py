@@ -10,6 +10,7 @@ __all__ = ["errors"]
 
 SAMPLES: dict[str, dict[str, object]] = {
     "ClientClosed": {},
+    "Closed": {},
     "BarrierBroken": {"name": "nightly/parts", "generation": 3, "reason": "a party that waited has gone"},
     "BarrierMismatch": {"name": "nightly/parts", "parties": 3, "others": 4},
     "LatchMismatch": {"name": "release-42/ready", "count": 4, "stored": 3},

@@ -13,7 +13,7 @@ from recipes._contract.operations import List
 from recipes._contract.rule import Rule
 from recipes._programs.hold import SHARED
 from recipes._programs.observing import evict
-from recipes._programs.queueing import Attempt, acquire, try_acquire
+from recipes._programs.queueing import Attempt, acquire, at_once, tell_end, try_acquire
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.runtime import new_id
 from recipes.errors import LockTimeout, StoreTimeout, StoreUnavailable, UpgradeError, WouldDeadlock
@@ -195,10 +195,9 @@ class Held(Acquired):
 
     def _eviction(self, named: int | str) -> Program[bool]:
         self._need_queue()
-        fences = self._grant._fences  # noqa: SLF001 - the two are one package
-        if isinstance(named, bool) or not isinstance(named, int if fences else int | str):
-            wanted = "a token is a whole number" if fences else "an id is text, and a token a whole number"
-            raise TypeError(f"{wanted}, not {type(named).__name__}")
+        no_token = isinstance(named, str) and named.isdecimal() and self._grant._fences  # noqa: SLF001 - one package
+        if no_token or isinstance(named, bool) or not isinstance(named, int | str):
+            raise TypeError(f"a token is a whole number, and an id is the text that is shown, not {named!r}")
         return evict(self._queue, named, MOST)
 
     def _held_by(self, owner: object) -> list[HeldState]:
@@ -233,7 +232,9 @@ class Held(Acquired):
         return acquire(self._attempt(call.owner, options))
 
     def _trial(self, call: Call, options: AcquireOptions) -> Program[HeldState | None]:
-        return try_acquire(self._attempt(call.owner, options))
+        attempt = self._attempt(call.owner, options)
+        trial = try_acquire(attempt)
+        return at_once(trial, partial(tell_end, attempt)) if options.timeout == 0 else trial
 
     def _again(self, owner: object) -> Any:
         hold = self._reenter(owner)

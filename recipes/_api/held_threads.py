@@ -140,9 +140,9 @@ class BlockingQueued(BlockingAcquired[AnyGrant], Held):
         protected has to refuse the old token, or its process has to be ended first.
 
         Args:
-            token: As `holders` and `waiters` show it, or the id where there is none, as in a semaphore;
-                no other has it, now or later. In a semaphore's queue a contender of another kind has a
-                token, and no id. It has to be among the first 10 000 of the queue.
+            token: As `holders` and `waiters` show it, or the id, which is all that one in a semaphore has;
+                no other has it, now or later. A contender of another kind or program may have a token
+                alone. It has to be among the first 10 000 of the queue.
 
         Returns:
             Whether it was there.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from recipes._contract.deadline import Deadline, Expired, duration
 from recipes._programs.observing import Observed, Observer, Over
+from recipes.errors import Closed
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Program
@@ -82,8 +83,7 @@ class Observing(_Observing[T]):
         """Wait for the next state, at most ``timeout`` seconds; return ``default`` if there was none.
 
         Raises:
-            StopIteration: It was closed, by this thread or another.
-            StopAsyncIteration: The same, in asyncio.
+            Closed: It was closed, by this thread or task or another.
             ClientClosed: The client was closed.
             SessionLost: In a child of the process that began to observe: begin anew.
             StoreRefused: The store said no.
@@ -104,14 +104,17 @@ class Observing(_Observing[T]):
         try:
             seen: T = self._runtime.run(*self._next(timeout))
         except Over:
-            raise StopIteration from None
+            raise Closed from None
         return seen
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
-        return self._asked(None)
+        try:
+            return self._asked(None)
+        except Closed:
+            raise StopIteration from None
 
     def __enter__(self) -> Self:
         return self
@@ -144,14 +147,17 @@ class AsyncObserving(_Observing[T]):
         try:
             seen: T = await self._runtime.run(*self._next(timeout))
         except Over:
-            raise StopAsyncIteration from None
+            raise Closed from None
         return seen
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        return await self._asked(None)
+        try:
+            return await self._asked(None)
+        except Closed:
+            raise StopAsyncIteration from None
 
     async def __aenter__(self) -> Self:
         return self

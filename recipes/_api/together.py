@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from recipes._api.held import Acquired, Held
 from recipes._contract.wakeups import Event
 from recipes._programs.hold import SHARED
+from recipes._programs.queueing import at_once
 from recipes._programs.reentry import Reentry
-from recipes._programs.together import Part, Together, Whole, acquire_all, release_all, try_all, verify_all
+from recipes._programs.together import (
+    Part,
+    Together,
+    Whole,
+    acquire_all,
+    release_all,
+    tell_end,
+    try_all,
+    verify_all,
+)
 
 if TYPE_CHECKING:
     from recipes._api.options import AcquireOptions
@@ -90,7 +100,9 @@ class BaseMultiLock(Acquired):
         return acquire_all(self._whole(call, options))
 
     def _trial(self, call: Call, options: AcquireOptions) -> Program[Whole | None]:
-        return try_all(self._whole(call, options))
+        whole = self._whole(call, options)
+        trial = try_all(whole)
+        return at_once(trial, partial(tell_end, whole)) if options.timeout == 0 else trial
 
     def _whole(self, call: Call, options: AcquireOptions) -> Whole:
         parts = [self._part_of(lock, call.owner, options) for lock in self._locks]

@@ -51,11 +51,12 @@ def duration(what: str, seconds: float | None, *, least: float = 0.0) -> float |
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"{what} is a number of seconds or None, not {type(seconds).__name__}")
+        raise TypeError(f"{what} is a number of seconds, not {type(seconds).__name__}")
     if not seconds >= 0:  # which NaN is not either
         raise ValueError(f"{what}={seconds!r}: a duration is 0 or more seconds")
     if seconds > LONGEST_S:
-        raise ValueError(f"{what}={seconds!r} is longer than a century; use None to wait for ever")
+        instead = "; None is for ever" if what == "timeout" else ""
+        raise ValueError(f"{what}={seconds!r} is longer than a century{instead}")
     if seconds < least:
         raise ValueError(f"{what}={seconds!r} is too short: at least {least:g} s")
     return float(seconds)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from recipes._contract.contenders import DOWNGRADED, Ahead
 from recipes._contract.deadline import Expired
@@ -44,15 +44,18 @@ __all__ = [
     "Attempt",
     "acquire",
     "all_held",
+    "at_once",
     "calm",
     "downgrade",
     "due_at",
     "open_session",
     "release",
+    "tell_end",
     "try_acquire",
     "verify",
 ]
 
+T = TypeVar("T")
 DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
 
@@ -190,19 +193,19 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         except SessionLost as lost:
             yield from Abandon(ticket)
             if attempt.beside or (attempt.queued and not attempt.requeues):
-                yield from _tell_end(attempt, "cancelled", reason="SessionLost")
+                yield from tell_end(attempt, "cancelled", reason="SessionLost")
                 raise SessionLost(lost.reason, attempt.name, recipe=attempt.recipe) from None
             yield from Emit(attempt.transition("requeued", reason=lost.reason))
         except Expired as expired:
             yield from Abandon(ticket)
-            yield from _tell_end(attempt, "timeout")
+            yield from tell_end(attempt, "timeout")
             raise attempt.timed_out(expired.__cause__) from expired.__cause__
         except QueueFull:  # and it has left the queue
-            yield from _tell_end(attempt, "cancelled", reason="QueueFull")
+            yield from tell_end(attempt, "cancelled", reason="QueueFull")
             raise
         except BaseException as error:
             yield from Abandon(ticket)
-            yield from _tell_end(attempt, "cancelled", reason=type(error).__name__)
+            yield from tell_end(attempt, "cancelled", reason=type(error).__name__)
             raise
 
 
@@ -245,6 +248,18 @@ def _try_once(attempt: Attempt, ticket: Ticket) -> Program[HeldState | None]:
         yield from Withdraw(ticket, mine)
         return None
     return (yield from _admit(attempt, mine))
+
+
+def at_once(trial: Program[T | None], tell_end: Callable[[str], Program[None]]) -> Program[T | None]:
+    """Have a trial be an acquire that waits for no time: that it gets nothing is an end, and is emitted."""
+    try:
+        taken = yield from trial
+    except StoreUnavailable:
+        yield from tell_end("timeout")
+        raise
+    if taken is None:
+        yield from tell_end("timeout")
+    return taken
 
 
 def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
@@ -340,7 +355,8 @@ def _admit(attempt: Attempt, mine: Entry) -> Program[HeldState]:
     return hold
 
 
-def _tell_end(attempt: Attempt, what: str, **fields: Any) -> Program[None]:
+def tell_end(attempt: Attempt, what: str, **fields: Any) -> Program[None]:
+    """Emit how an attempt ended: "timeout", "cancelled" ..."""
     now = yield from Now()
     yield from Emit(attempt.transition(what, waited_s=now - attempt.started_at, **fields))
 

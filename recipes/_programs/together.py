@@ -19,7 +19,7 @@ from recipes._record import record
 from recipes.errors import LockTimeout, SessionLost
 from recipes.events import Transition, happened, titled
 
-__all__ = ["Part", "Together", "Whole", "acquire_all", "release_all", "try_all", "verify_all"]
+__all__ = ["Part", "Together", "Whole", "acquire_all", "release_all", "tell_end", "try_all", "verify_all"]
 
 
 @record
@@ -163,17 +163,17 @@ def acquire_all(whole: Whole) -> Program[Whole]:
         except SessionLost as lost:
             yield from _give_back(whole, wait=True)
             if not whole.requeues:
-                yield from _tell_end(whole, "cancelled", reason="SessionLost")
+                yield from tell_end(whole, "cancelled", reason="SessionLost")
                 name, recipe = whole.labels["name"], whole.labels["recipe"]
                 raise SessionLost(lost.reason, name, recipe=recipe) from None
             yield from Emit(whole.transition("requeued", reason=lost.reason))
         except LockTimeout:
             yield from _give_back(whole, wait=False)
-            yield from _tell_end(whole, "timeout")
+            yield from tell_end(whole, "timeout")
             raise
         except BaseException as error:
             yield from _give_back(whole, wait=False)
-            yield from _tell_end(whole, "cancelled", reason=type(error).__name__)
+            yield from tell_end(whole, "cancelled", reason=type(error).__name__)
             raise
 
 
@@ -228,7 +228,7 @@ def _beside(whole: Whole, part: Part) -> Attempt:
 
 def _complete(whole: Whole) -> Program[Whole]:
     yield from all_held(whole.held)
-    yield from _tell_end(whole, "acquired")
+    yield from tell_end(whole, "acquired")
     yield from all_held(whole.held)  # a log that blocks may take longer than the session lasts
     return whole
 
@@ -252,6 +252,7 @@ def _give_back(whole: Whole, *, wait: bool) -> Program[None]:
         whole.held.pop()
 
 
-def _tell_end(whole: Whole, what: str, **fields: Any) -> Program[None]:
+def tell_end(whole: Whole, what: str, **fields: Any) -> Program[None]:
+    """Emit how it ended: "acquired", "timeout" ..."""
     now = yield from Now()
     yield from Emit(whole.transition(what, waited_s=now - whole.started_at, **fields))

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -446,7 +447,30 @@ def _end_in_new_loop(
             if connection is not None:  # whatever the store said, nothing of it keeps the session alive
                 await connection.close()
 
-    asyncio.run(end())
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(_Threads())
+        runner.run(end())
+
+
+class _Threads(ThreadPoolExecutor):
+    """Runs each function in a thread of its own: as the interpreter ends, no pool takes any.
+
+    A loop has the names of hosts resolved by its executor.
+    """
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **options: Any) -> concurrent.futures.Future[T]:
+        """Run it; it cannot be cancelled any more."""
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+        done.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                done.set_result(fn(*args, **options))
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="recipes-resolve", daemon=True).start()
+        return done
 
 
 def _task(name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -201,10 +201,17 @@ def apart(url: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     for end in "/?#":
         authority = authority.partition(end)[0]
     userinfo, _, hosts = authority.rpartition("@")
+    said = ""
     if "@" in rest[len(authority) :]:
         said = (
             "user and password are percent-encoded in a URL (%2F for /, %40 for @); or pass them as options"
         )
+    elif "@" in userinfo and "," in userinfo:
+        said = (
+            "user and password stand once, before the first server, and are percent-encoded (%40 for @,"
+            " %2C for a comma); or pass them as options"
+        )
+    if said:
         return f"{scheme}://***", {**found, "username": _Misgiven(said)}
     name, colon, password = userinfo.partition(":")
     twice = found.get("username") is not None or (colon and found.get("password") is not None)

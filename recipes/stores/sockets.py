@@ -64,9 +64,9 @@ def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> se
 def _not_now() -> tuple[type[Exception], ...]:
     """Return what says that a socket cannot send or receive at once; with TLS once that is imported."""
     module = sys.modules.get("ssl")
-    if module is None:
-        return (BlockingIOError,)
-    return BlockingIOError, module.SSLWantReadError, module.SSLWantWriteError
+    names = ("SSLWantReadError", "SSLWantWriteError")
+    # Another thread may be amid the import: then no connection of ours has TLS yet.
+    return BlockingIOError, *(getattr(module, name) for name in names if hasattr(module, name))
 
 
 class Conn:

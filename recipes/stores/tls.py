@@ -102,8 +102,8 @@ def _path(name: str, value: Any) -> str:
 
 def is_of_tls(error: object) -> TypeGuard[ssl.SSLError]:
     """Whether it is an error of `ssl`."""
-    module = sys.modules.get("ssl")
-    return module is not None and isinstance(error, module.SSLError)
+    kind = getattr(sys.modules.get("ssl"), "SSLError", None)  # None, too, amid the import in another thread
+    return kind is not None and isinstance(error, kind)
 
 
 def refused_by_tls(error: BaseException) -> bool:

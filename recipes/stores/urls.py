@@ -38,6 +38,8 @@ def _example(scheme: str, port: int) -> str:
 
 
 def _host(text: str, default_port: int, example: str) -> tuple[str, int]:
+    if any(map(str.isspace, text)):
+        raise ValueError(f"{text!r} is no host:port, for there is white space in it; {example}")
     one = urlsplit(f"//{text}")
     try:
         host, port = one.hostname, one.port

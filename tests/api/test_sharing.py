@@ -36,7 +36,7 @@ def test_partitions_that_could_not_begin(
             mine = membership.partitions(ITEMS)
             with pytest.raises(type(error)):
                 next(mine)
-            with pytest.raises(StopIteration):
+            with pytest.raises(recipes.Closed):
                 mine.next(timeout=5)
             mine.close()
             again = membership.partitions(ITEMS)

@@ -117,6 +117,17 @@ class Inspecting:
         assert "removed" in grant.lost_reason
 
     @pytest.mark.needs("has_queue")
+    def test_an_operator_expels_by_the_id_that_is_shown(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        grant = a.acquire("x")
+        lock = b.client.lock("x")
+        (holder,) = b.api.do(lock.holders)
+        assert holder.id == grant.id
+        assert b.api.do(lambda: lock.evict("no such")) is False
+        assert b.api.do(lambda: lock.evict(grant.id)) is True
+        assert not a.verify(grant)
+
+    @pytest.mark.needs("has_queue")
     def test_one_that_is_no_client_of_ours_is_evicted_likewise(self, world: World) -> None:
         client = world.client(**LONG)
         world.store.plant("x", "foreign")
@@ -130,7 +141,7 @@ class Inspecting:
     @pytest.mark.parametrize("wrong", [None, "7", 1.0, True])
     def test_a_token_that_is_none_is_refused(self, world: World, wrong: Any) -> None:
         client = world.client(is_open=False)
-        with pytest.raises(TypeError, match="token is a whole number"):
+        with pytest.raises(TypeError, match=f"a token is a whole number, and an id .*, not {wrong!r}"):
             client.api.do(lambda: client.client.lock("x").evict(wrong))
         assert not client.tap.asked
 

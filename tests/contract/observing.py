@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipes import AsyncClient
+from recipes import AsyncClient, Closed
 from recipes._api.observing import AsyncObserving, Observing
 from recipes._contract.contenders import Contender
 from recipes._contract.names import encode
@@ -44,7 +44,7 @@ class Watcher:
         """Wait for what is next; whether there will never be anything again."""
         try:
             self.next(2 * SOON_S)
-        except (StopIteration, StopAsyncIteration):
+        except Closed:
             return True
         return False
 

@@ -117,7 +117,7 @@ class Permits:
         with pytest.raises(LockLost):
             grant.check()
         for neither in (7.5, True, None):
-            with pytest.raises(TypeError, match="an id is text, and a token a whole number"):
+            with pytest.raises(TypeError, match="a token is a whole number, and an id"):
                 b.api.do(partial(made.evict, neither))
 
     def test_an_operator_removes_another_kind_of_contender_by_its_token(self, world: World) -> None:

@@ -228,7 +228,7 @@ def watch_members(party: Party) -> None:
 
 
 def share(party: Party) -> None:
-    released = contextlib.suppress(StopIteration)  # the membership may be by then
+    released = contextlib.suppress(recipes.Closed)  # the membership may be by then
     with party.client.group("sharing").join() as member, member.partitions(["a", "b"]) as items, released:
         items.next(SHORT_S)
 

@@ -63,6 +63,8 @@ def test_the_url_names_the_backend(url: str, kind: str, label: Any) -> None:
         ("etcd://a,,b", "'' is no host:port; write for example etcd://host1:2379,host2:2379/app"),
         ("zookeeper://a,:2181", "':2181' is no host:port; write for example zookeeper://host1:2181"),
         ("etcd://h:0", "'h:0' is no host:port"),
+        ("etcd://a:2379, b:2379/app", "' b:2379' is no host:port, for there is white space in it; write"),
+        ("postgresql://a, b/app", "' b' is no host:port, for there is white space in it; write"),
         ("etcd://h:65536", "up to 65535"),
         ("etcd://h:x", "up to 65535"),
         ("etcd://[::1", "this is no URL"),

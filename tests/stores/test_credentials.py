@@ -182,6 +182,7 @@ BAD = [
     ("etcd://app:pw-%/@h", {"colour": PASSWORD}, "percent-encoded"),
     ("etcd://app:pw-%?ñ@h", {}, "percent-encoded"),
     ("etcd://app:pw-%#ñ@h", {}, "percent-encoded"),
+    ("etcd://app:pw-%25@h,app:pw-%25@i/x", {}, "stand once, before the first server"),
     ("etcd://h", {"username": "app", "password": PASSWORD, "colour": "red"}, "does not know the option"),
     ("etcd://app:pw-%25@h:x", {}, "no host:port"),
     ("etcd://app:pw-%25@[::1", {}, "no URL"),
