@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ import pytest
 import structlog
 
 import recipes
-from recipes import events
+from recipes import events, testing
 from recipes._contract.operations import Renew, Renewal
 from recipes.client import Client
 from recipes.errors import LockTimeout, StoreTimeout, StoreUnavailable
@@ -136,7 +135,7 @@ def live_through(backend: FaultyBackend) -> None:
         other = Client(backend, SETTINGS)
         other.open()
         with pytest.raises(LockTimeout):
-            other.lock("x").acquire(timeout=0.1)
+            other.lock("x").acquire(timeout=1.0)
         held.release()
         backend.before = cancel
         with pytest.raises(KeyboardInterrupt):
@@ -306,16 +305,15 @@ def test_a_standard_record_carries_the_fields(caplog: pytest.LogCaptureFixture) 
 
 def test_a_standard_record_has_the_line_of_its_caller(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "recipes")
-    url = f"memory://{uuid.uuid4().hex}"
-    with recipes.connect(url) as client, recipes.connect(url) as other, ExitStack() as stack:
+    with testing.Store() as store, store.connect() as client, store.connect() as other, ExitStack() as stack:
         lock = client.lock("x")
         with lock:
             pass
         stack.enter_context(lock)
         stack.close()
         held = lock.acquire()
-        with pytest.raises(LockTimeout):
-            other.rwlock("x").reader.acquire(timeout=0.01)
+        with store.clock.jumping(), pytest.raises(LockTimeout):
+            other.rwlock("x").reader.acquire(timeout=60)
         held.release()
     assert called(caplog) == [
         ("with lock:", "lock.acquired"),
@@ -323,18 +321,20 @@ def test_a_standard_record_has_the_line_of_its_caller(caplog: pytest.LogCaptureF
         ("stack.enter_context(lock)", "lock.acquired"),
         ("stack.close()", "lock.released"),
         ("held = lock.acquire()", "lock.acquired"),
-        ('other.rwlock("x").reader.acquire(timeout=0.01)', "lock.queued"),
-        ('other.rwlock("x").reader.acquire(timeout=0.01)', "lock.timeout"),
+        ('other.rwlock("x").reader.acquire(timeout=60)', "lock.queued"),
+        ('other.rwlock("x").reader.acquire(timeout=60)', "lock.timeout"),
         ("held.release()", "lock.released"),
     ]
 
 
 def test_a_standard_record_has_the_line_of_its_caller_in_asyncio(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with recipes.connect_async("memory://") as client:
+        async with testing.Store() as store, store.connect_async() as client:
             lock = client.lock("x")
             held = await lock.acquire()
-            waiting = asyncio.create_task(lock.acquire(timeout=0.01))
+            waiting = asyncio.create_task(lock.acquire(timeout=60))
+            await store.wait_for_waiters_async("x")
+            await store.clock.advance_async(60)
             with pytest.raises(LockTimeout):
                 await waiting
             await held.release()
