@@ -8,11 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from integration import servers
 from recipes._run.clock import boot_time
+from tests.pace import Pace, grown_s, put_off
 
 __all__ = ["RECIPES", "STRUCK", "Run", "alive", "child", "recipes_run"]
 
@@ -21,6 +23,8 @@ STRUCK = ["/usr/bin/env", "-u", "COVERAGE_PROCESS_CONFIG", "-u", "COVERAGE_PROCE
 """The same for one that is interrupted: not measured, as an interrupt leaves a lock of coverage taken."""
 CHILD = Path(__file__).with_name("child.py")
 WITHIN_S = 60.0
+MARGIN = 0.1
+"""The part of a session that is left when its proof ends, and the guard kills."""
 
 
 def recipes_run(url: str, *words: str, by: str = "run", **options: Any) -> subprocess.CompletedProcess[str]:
@@ -132,6 +136,23 @@ class Run:
         """Wait until nothing of the command runs, and return when that was."""
         assert servers.eventually(lambda: not self.running(), WITHIN_S, every_s=0.005), self.running()
         return boot_time()
+
+    @contextlib.contextmanager
+    def gone_before(self, ttl_s: float) -> Iterator[None]:
+        """See that nothing of the command runs when the block ends, in which the lock passes to another.
+
+        But for what the machine adds: as long as it was late since the guard had to kill, something may run.
+        """
+        guard = self.guard
+        before = put_off(guard)
+        with Pace() as pace:
+            yield
+            ended_at = boot_time()
+            if not self.running():
+                return
+            too_long_s = self.gone_at() - ended_at
+            late_s = pace.late_s(ended_at - ttl_s * MARGIN) + grown_s(before, put_off(guard))
+        assert too_long_s <= late_s, f"ran for {too_long_s:.3f} s, and the machine was {late_s:.3f} s late"
 
     def ended(self) -> tuple[int, str, dict[str, Any]]:
         """Wait for the end; returns the exit code, what was said, and the report."""

@@ -397,8 +397,8 @@ def test_stopped_past_the_session_its_command_is_ended_in_time(url: str, tmp_pat
         Run(url, tmp_path / "run", "--ttl", "8", "--grace", "2", words=("family", "stubborn")) as run,
     ):
         run.until("child").signal(signal.SIGSTOP)
-        client.lock("x").acquire(timeout=20)
-        assert run.running() == []
+        with run.gone_before(ttl_s=8):
+            client.lock("x").acquire(timeout=20)
         assert run.noted("child-SIGTERM")
         run.signal(signal.SIGCONT)
         code, said, report = run.ended()
