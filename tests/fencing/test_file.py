@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
 import os
@@ -174,14 +175,22 @@ def test_an_error_in_the_block_opens_the_gate(gate: FileGate) -> None:
     gate.write(7, b"x")
 
 
+def opened_below(folder: Path) -> list[Path]:
+    """Return what this process has open there; elsewhere its other threads open and close what they need."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.append(descriptor.readlink())
+    return [path for path in found if path.is_relative_to(folder)]
+
+
 def test_no_file_stays_open(gate: FileGate) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
     for token in (1, 2, 1):
         try:
             gate.write(token, b"x")
         except StaleToken:
             continue
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert opened_below(gate.path.parent) == []
 
 
 def test_a_link_to_a_file_is_the_file(gate: FileGate, tmp_path: Path) -> None:
