@@ -20,7 +20,7 @@ from integration import servers
 from recipes.cli import codes
 from recipes.cli.running import guard
 from tests.children import child
-from tests.cli.runs import RECIPES, Run, recipes_run
+from tests.cli.runs import RECIPES, WITHIN_S, Run, recipes_run
 
 CLOCK = "time.clock_gettime(time.CLOCK_BOOTTIME)"
 
@@ -284,7 +284,7 @@ def test_a_signal_while_waiting_leaves_nothing_in_the_queue(
     log = tmp_path / "events"
     with recipes.connect(url) as client:
         with client.lock("x"), Run(url, tmp_path / "run", "--events", str(log)) as run:
-            assert servers.eventually(lambda: log.exists() and "lock.queued" in log.read_text(), 10)
+            assert servers.eventually(lambda: log.exists() and "lock.queued" in log.read_text(), WITHIN_S)
             run.signal(number)
             code, said, report = run.ended()
         assert (code, report["outcome"]) == (128 + number, "interrupted")

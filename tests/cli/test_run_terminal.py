@@ -16,7 +16,7 @@ import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli.running.terminal import Terminal as Lent
-from tests.cli.runs import STRUCK, child
+from tests.cli.runs import STRUCK, WITHIN_S, child
 
 CTRL_Z = b"\x1a"
 QUIET = {"PS1": "$ ", "TERM": "dumb"}
@@ -61,9 +61,9 @@ def test_ctrl_c_is_the_command_s(url: str, tmp_path: Path, words: tuple[str, ...
     folder = tmp_path / "notes"
     folder.mkdir()
     with Terminal(run(url, "--", *child(folder, *words)), environment={}) as terminal:
-        assert servers.eventually((folder / "child").exists, 20)
+        assert servers.eventually((folder / "child").exists, WITHIN_S)
         terminal.press(CTRL_C)
-        assert servers.eventually((folder / "child-SIGINT").exists, 20)
+        assert servers.eventually((folder / "child-SIGINT").exists, WITHIN_S)
         if words:  # it goes on, and so does the lock
             with recipes.connect(url) as client:
                 assert client.lock("x").try_acquire() is None
@@ -109,15 +109,15 @@ def test_ctrl_z_stops_the_job_and_fg_continues_it(
     folder = tmp_path / "notes"
     folder.mkdir()
     shell.press(typed([*run(url, "--", *child(folder)), stderr]))
-    assert servers.eventually((folder / "child").exists, 20)
+    assert servers.eventually((folder / "child").exists, WITHIN_S)
     pid = int((folder / "child").read_text())
     shell.press(CTRL_Z)
     shell.until("Stopped")
-    assert servers.eventually(lambda: stopped(pid), 10)
+    assert servers.eventually(lambda: stopped(pid), WITHIN_S)
     shell.press(b"fg\n")
-    assert servers.eventually(lambda: not stopped(pid), 10)
+    assert servers.eventually(lambda: not stopped(pid), WITHIN_S)
     shell.press(CTRL_C)
-    assert servers.eventually((folder / "child-SIGINT").exists, 10)
+    assert servers.eventually((folder / "child-SIGINT").exists, WITHIN_S)
     shell.press(b"echo code=$?\n")
     shell.until("code=7")
 
