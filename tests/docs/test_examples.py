@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import uuid
@@ -80,6 +79,23 @@ SAYS = {
     "sharing_values.py": "written: True\nwritten again: False\nnow: 20 requests a second\ndeleted: None",
 }
 
+LONGER = {
+    "first_fenced.py": ("session_timeout=3", "session_timeout=6"),
+    "members_async.py": ("timeout(0.5)", "timeout(3.0)"),
+    "share_work.py": ("Timer(0.5,", "Timer(3.0,"),
+    "share_work_async.py": ("serve(client), 0.5)", "serve(client), 3.0)"),
+}
+"""The time that an example has for what it says, and what it has here, where a busy machine runs it."""
+
+
+def with_time(example: str, text: str) -> str:
+    """Return the text of an example with the time that it has here."""
+    if example not in LONGER:
+        return text
+    page, here = LONGER[example]
+    assert text.count(page) == 1, f"{example} should have {page} once"
+    return text.replace(page, here)
+
 
 @pytest.fixture(autouse=True)
 def logs_are_as_before() -> Iterator[None]:
@@ -99,7 +115,8 @@ def test_it_runs_and_says_what_it_should(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where those that write a file put it
     url = f"sqlite://{tmp_path}/locks.db" if example.name in ON_FILES else f"memory://{uuid.uuid4().hex}"
-    code = compile(example_on(example, url), example, "exec", dont_inherit=True)
+    text = with_time(example.name, example_on(example, url))
+    code = compile(text, example, "exec", dont_inherit=True)
     exec(code, {"__name__": "__main__"})
     assert SAYS[example.name] in capsys.readouterr().out
 
@@ -130,7 +147,8 @@ SHELL_SAYS = {
 def test_a_command_line_does_what_the_page_says(name: str, tmp_path: Path) -> None:
     text = (ROOT / "docs/examples" / name).read_text().replace("/tmp/", f"{tmp_path}/")
     for program in BY_A_SHELL:
-        shutil.copy(ROOT / "docs/examples" / program, tmp_path)
+        saved = (ROOT / "docs/examples" / program).read_text()
+        (tmp_path / program).write_text(with_time(program, saved))
     done = subprocess.run(
         ["bash", "-euc", text],
         cwd=tmp_path,
