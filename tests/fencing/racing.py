@@ -46,14 +46,27 @@ def race(door: Door, folder: Path) -> Outcome:
     kind = type(door)
     command = [sys.executable, "-m", __name__, kind.__module__, kind.__name__, door.place, str(tokens)]
     racers = [
-        subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, text=True) for seed in range(RACERS)
+        subprocess.Popen([*command, str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for seed in range(RACERS)
     ]
+    line_up(racers)
     refused = [int(racer.communicate(timeout=300)[0]) for racer in racers]
     assert [racer.returncode for racer in racers] == [0] * RACERS
     done = RACERS * ROUNDS
     acknowledged = done - sum(refused)
     lost = acknowledged - door.bare_read(GATED)
     return Outcome(acknowledged, sum(refused), lost, done - door.bare_read(BARE))
+
+
+def line_up(racers: list[subprocess.Popen[str]]) -> None:
+    """Let all go when the last of them is ready: some start much later than others."""
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
 
 
 def next_token(path: Path) -> int:
@@ -71,6 +84,8 @@ def main(module: str, kind: str, place: str, tokens: str, seed: str) -> None:
     door: Door = getattr(importlib.import_module(module), kind)(place)
     dice = random.Random(seed)
     refused = 0
+    print("ready", flush=True)
+    sys.stdin.readline()
     for _ in range(ROUNDS):
         token = next_token(Path(tokens))
         with contextlib.suppress(StaleToken):
