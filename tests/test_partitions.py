@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import recipes
+from integration.harness.process import eventually
 from recipes import Closed, LockLost, testing
 from recipes._programs.sharing import Portion
 from recipes._rules.members import member
@@ -51,17 +52,24 @@ class Member:
         self.moves = 0
         self._fleet = fleet
         self.membership = self.client.group("workers").join(id=member_id)
+        self.partitions = self.membership.partitions(ITEMS)
         self.thread = threading.Thread(target=self._work, daemon=True)
         self.thread.start()
 
     def _work(self) -> None:
         with contextlib.suppress(LockLost):
-            for assignment in self.membership.partitions(ITEMS):
+            for assignment in self.partitions:
                 for item, grant in (*assignment.items(), *assignment.leaving.items()):
                     self._fleet.registers.write(item, grant)
                 self.moves += len(assignment.new)
                 self.now = assignment
         self.now = {}
+
+    def rests(self) -> bool:
+        """Whether it waits for its next assignment, or has ended."""
+        begun = self.partitions._begun
+        waits = begun is not None and self._fleet.store._time.is_parked(begun[1].mailbox)
+        return waits or not self.thread.is_alive()
 
 
 class Fleet:
@@ -111,6 +119,11 @@ class Fleet:
         assert not [name for name, count in holders.items() if count > 1], holders
         return holders
 
+    def rest(self) -> bool:
+        """Whether nothing happens before time goes on: not in a call, nor in a member between its calls."""
+        with self.store._time.lock:
+            return self.store._time.settled() and all(one.rests() for one in self.members)
+
     def settle(self) -> None:
         """Let time go on until each has what is its own."""
         kinds = {member(one.id).kind: one for one in self.members}
@@ -124,7 +137,7 @@ class Fleet:
             assert self.store.clock.now < until, "it should be settled within 5 s"
             self.store.clock.advance(STEP_S)
             self.see_holders()
-            threading.Event().wait(0.002)  # what the members do between their calls is not waited for
+            assert eventually(self.rest, PATIENCE_S, every_s=0.002), "the clock waits for calls alone"
         assert len(self.see_holders()) == len(ITEMS)
 
     def take_moves(self) -> int:
