@@ -267,9 +267,10 @@ class Guard:
 
     def _reap(self) -> None:
         """Take note of a stop, and of the deaths of orphans."""
-        stopped = os.waitid(os.P_PID, self._child, os.WSTOPPED | os.WNOHANG)
-        if stopped is not None:
-            self._tell("stopped", number=stopped.si_status)
+        with suppress(ChildProcessError):  # it has exited just now, and so does not stop any more
+            stopped = os.waitid(os.P_PID, self._child, os.WSTOPPED | os.WNOHANG)
+            if stopped is not None:
+                self._tell("stopped", number=stopped.si_status)
         while True:
             dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if dead is None or dead.si_pid == self._child:
