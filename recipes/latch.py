@@ -116,6 +116,7 @@ class Latch(_BaseLatch, BlockingShared):
             LatchMismatch: It was made with another count.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
+            StoreUnavailable: With a timeout of 0: the store gave no answer.
         """
         if duration("timeout", timeout) == 0:
             return self.left() == 0

@@ -8,8 +8,8 @@ with recipes.connect("zookeeper://127.0.0.1:2181/app") as client:
         grant.downgrade()  # readers come in beside it; the token stays
         print("reading what was written,", grant.mode)
 
-    with catalog.reader as one, catalog.reader as other:  # together
-        print(one.held and other.held)
+    with catalog.reader as one:  # beside all other readers
+        print(one.mode)
 
         try:
             catalog.writer.acquire()  # would wait for itself

@@ -65,7 +65,7 @@ SHORTEST_POLL_S = 0.01
 SLOWER = 1.5
 MOST_SLOWED = 20  # a float has its limits
 SOON_S = 0.001
-ENDED = "it was ended"
+ENDED = "the session has ended on the store"
 
 Claim = tuple[str, str]
 """A cell, by the encoded name of its lock, and the value by which it is somebody's."""
