@@ -86,7 +86,8 @@ def test_what_flush_all_frees_is_lost_at_the_next_renewal(alone: servers.Memcach
 
 
 def test_a_full_server_forgets_locks_and_says_so_when_a_client_opens() -> None:
-    with started("-m", "1", "-I", "512k") as server:
+    older = "-o", "no_lru_maintainer"  # the other one keeps what is looked at, as holders do, for longer
+    with started("-m", "1", "-I", "512k", *older) as server:
         server.wait_granting()
         options = {"restart_grace": 0, "session_timeout": 3}
         with (
@@ -105,16 +106,29 @@ def test_a_full_server_forgets_locks_and_says_so_when_a_client_opens() -> None:
             again.release()
 
 
-def test_a_server_that_forgets_nothing_is_proven_and_says_that_it_is_full() -> None:
+def test_a_server_that_forgets_nothing_is_proven_and_keeps_what_is_held_when_it_is_full() -> None:
+    """A store of what has no room deletes the item that is there; neither a take nor a renewal may."""
     with started("-M", "-m", "1", "-I", "512k") as server:
         server.wait_granting()
-        with recipes.connect(server.url("app"), require="proven", restart_grace=0) as client:
+        options = {"restart_grace": 0, "session_timeout": 3}
+        with (
+            recipes.connect(server.url("app"), require="proven", **options) as client,
+            recipes.connect(server.url("app"), require="proven", **options) as other,
+        ):
             grant = client.lock("x").acquire(timeout=10)
-            assert "SERVER_ERROR" in filled(server, len(server.get("app:x")))
+            item = server.get("app:x")
+            assert "SERVER_ERROR" in filled(server, len(item))
             with pytest.raises(recipes.StoreFull):
                 client.lock("y").acquire(timeout=5)
+            assert other.lock("x").try_acquire() is None
+            with pytest.raises(LockTimeout):
+                other.lock("x").acquire(timeout=7)  # beyond a session, so that it is renewed meanwhile
             assert grant.held
-            assert server.get("app:x")
+            assert server.get("app:x") == item
+            grant.release()
+            after = other.lock("x").acquire(timeout=10)
+            assert after.token > grant.token
+            after.release()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -32,6 +32,17 @@ def test_each_waits_for_the_other(memcached: servers.Memcached, prefix: str) -> 
         releasing.join()
 
 
+def test_a_lock_that_was_renewed_excludes_them_too(memcached: servers.Memcached, prefix: str) -> None:
+    key = f"{prefix}:x"
+    with recipes.connect(memcached.url(prefix), **OPTIONS) as client:
+        with client.lock("x"):
+            assert eventually(lambda: " X" in memcached.ask(f"mg {key} t"), 10), "a renewal marks it"
+            assert not memcached.add(key, "theirs", 60)
+            assert memcached.get(key).startswith(f"{client.session.id}/")
+        assert memcached.add(key, "theirs", 60)
+        assert memcached.delete(key)
+
+
 def test_theirs_that_ends_by_itself_is_taken(memcached: servers.Memcached, prefix: str) -> None:
     with recipes.connect(memcached.url(prefix), **OPTIONS) as client:
         assert memcached.add(f"{prefix}:x", "theirs", 2)

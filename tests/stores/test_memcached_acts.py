@@ -13,20 +13,25 @@ from recipes.guarantees import STORES
 from recipes.stores._kit.cell import Cell, Drop, Keep, Peek, Take
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY
-from recipes.stores.memcached.acts import BORN_S, ROOM, Acts, Answer, Life, read
+from recipes.stores.memcached.acts import BORN_S, FULL, ROOM, Acts, Answer, Life, read
 
 MINE = "s/one"
 LIFE = Life(7 * ROOM, 0.0)
 LATER = Life(900 * ROOM, 0.0)
-HELD = Answer("NS")
+ADDED = Answer("STORED")
+HELD = Answer("NOT_STORED")
+NO_ROOM = Answer(FULL)
+DONE = Answer("HD")
 NONE = Answer("EN")
+GONE = Answer("NF")
+OTHER = Answer("EX")
 THEIRS = Answer("VA", 9, "theirs")
-ADD = b"ms lock:x 5 T6 ME c\r\ns/one\r\n"
+ADD = b"add lock:x 0 6 5\r\ns/one\r\n"
 LOOK = b"mg lock:x v c\r\n"
 
 
 def renew(cas: int) -> bytes:
-    return b"ms lock:x 5 T6 C%d c\r\ns/one\r\n" % cas
+    return b"md lock:x C%d I T6\r\n" % cas
 
 
 def delete(cas: int) -> bytes:
@@ -76,10 +81,10 @@ def peek(acts: Acts, reply: Answer, life: Life = LIFE) -> Any:
 
 def test_a_free_item_is_taken_renewed_and_dropped_in_one_trip_each() -> None:
     acts = made()
-    assert take(acts, Answer("HD", 3)) == ([ADD], Cell(MINE, 7 * ROOM + 3))
-    assert keep(acts, Answer("HD", 5)) == ([renew(3)], (True,))
+    assert take(acts, ADDED, mine(3)) == ([ADD, LOOK], Cell(MINE, 7 * ROOM + 3))
+    assert keep(acts, DONE, mine(5)) == ([renew(3), LOOK], (True,))
     assert peek(acts, mine(5)) == ([LOOK], Cell(MINE, 7 * ROOM + 3)), "the token is that of the take"
-    assert drop(acts, Answer("HD")) == ([delete(5)], (True,))
+    assert drop(acts, DONE) == ([delete(5)], (True,))
 
 
 def test_an_item_of_another_is_shown_and_one_that_went_meanwhile_is_taken() -> None:
@@ -88,47 +93,69 @@ def test_an_item_of_another_is_shown_and_one_that_went_meanwhile_is_taken() -> N
     assert take(acts, HELD, Answer("VA", 9)) == ([ADD, LOOK], Cell("?", 7 * ROOM + 9)), (
         "an empty value holds too"
     )
-    assert take(acts, HELD, NONE, Answer("HD", 4)) == ([ADD, LOOK, ADD], Cell(MINE, 7 * ROOM + 4))
+    assert take(acts, HELD, NONE, ADDED, mine(4)) == ([ADD, LOOK] * 2, Cell(MINE, 7 * ROOM + 4))
+
+
+def test_an_item_that_another_program_deletes_as_it_is_taken_is_not_held() -> None:
+    assert take(made(), ADDED, THEIRS) == ([ADD, LOOK], Cell("theirs", 7 * ROOM + 9))
+    assert take(made(), ADDED, NONE, ADDED, mine(4)) == ([ADD, LOOK] * 2, Cell(MINE, 7 * ROOM + 4))
 
 
 def test_an_own_item_is_found_again_and_its_lease_begins_anew() -> None:
     acts = made()
-    assert take(acts, HELD, mine(3), Answer("HD", 8)) == ([ADD, LOOK, renew(3)], Cell(MINE, 7 * ROOM + 8))
-    lost = take(acts, HELD, Answer("NF"), Answer("HD", 9))
-    assert lost == ([ADD, renew(8), ADD], Cell(MINE, 7 * ROOM + 9)), "a token of its own"
+    again = take(acts, HELD, mine(3), DONE, mine(8))
+    assert again == ([ADD, LOOK, renew(3), LOOK], Cell(MINE, 7 * ROOM + 8))
+    lost = take(acts, HELD, mine(8), GONE, NONE, ADDED, mine(9))
+    assert lost == ([ADD, LOOK, renew(8), LOOK, ADD, LOOK], Cell(MINE, 7 * ROOM + 9)), "a token of its own"
+    assert take(acts, HELD, mine(9), OTHER, THEIRS)[1] == Cell("theirs", 7 * ROOM + 9)
+
+
+def test_a_server_without_room_says_so_of_a_free_item_and_shows_one_that_is_held() -> None:
+    with pytest.raises(StoreFull, match="out of memory"):
+        take(made(), NO_ROOM, NONE)
+    assert take(made(), NO_ROOM, THEIRS) == ([ADD, LOOK], Cell("theirs", 7 * ROOM + 9))
+    again = take(made(), NO_ROOM, mine(3), DONE, mine(8))
+    assert again == ([ADD, LOOK, renew(3), LOOK], Cell(MINE, 7 * ROOM + 8))
+
+
+def test_nothing_that_is_sent_could_delete_what_it_has_no_room_for() -> None:
+    acts = made()
+    sent = [
+        *take(acts, HELD, mine(3), DONE, mine(4))[0],
+        *keep(acts, OTHER, mine(5), DONE, mine(6))[0],
+        *drop(acts, OTHER, mine(7), DONE)[0],
+    ]
+    assert {request.split()[0] for request in sent} == {b"add", b"mg", b"md"}
 
 
 def test_a_renewal_whose_answer_was_lost_is_found_by_the_value() -> None:
     acts = made()
-    take(acts, Answer("HD", 3))
-    assert keep(acts, Answer("EX"), mine(5), Answer("HD", 6)) == ([renew(3), LOOK, renew(5)], (True,))
+    take(acts, ADDED, mine(3))
+    assert keep(acts, OTHER, mine(5), DONE, mine(6)) == ([renew(3), LOOK, renew(5), LOOK], (True,))
     assert peek(acts, mine(6))[1].token == 7 * ROOM + 3
-    assert drop(acts, Answer("EX"), mine(7), Answer("HD")) == ([delete(6), LOOK, delete(7)], (True,))
+    assert drop(acts, OTHER, mine(7), DONE) == ([delete(6), LOOK, delete(7)], (True,))
 
 
 def test_what_is_gone_or_anothers_is_not_kept_and_not_dropped() -> None:
-    for last in (Answer("NF"), NONE):
+    for wrote, found in ((GONE, NONE), (DONE, NONE), (DONE, THEIRS), (OTHER, THEIRS)):
         acts = made()
-        take(acts, Answer("HD", 3))
-        assert keep(acts, last)[1] == (False,)
-        assert drop(acts, NONE) == ([LOOK], (False,))
-    acts = made()
-    take(acts, Answer("HD", 3))
-    assert keep(acts, Answer("EX"), THEIRS) == ([renew(3), LOOK], (False,))
-    assert drop(acts, THEIRS) == ([LOOK], (False,))
+        take(acts, ADDED, mine(3))
+        assert keep(acts, wrote, found) == ([renew(3), LOOK], (False,))
+        assert drop(acts, found) == ([LOOK], (False,))
 
 
 def test_several_are_kept_in_one_trip_and_none_is_a_sign_of_life() -> None:
     acts = made()
-    take(acts, Answer("HD", 3))
+    take(acts, ADDED, mine(3))
     two = Keep((("y", "s/two"), ("x", MINE)), 4.0)
-    assert asked(acts, two, NONE, Answer("HD", 4)) == ([b"mg lock:y v c\r\n", renew(3)], (False, True))
+    kept = asked(acts, two, NONE, DONE, mine(4))
+    assert kept == ([b"mg lock:y v c\r\n", renew(3), LOOK], (False, True))
     assert asked(acts, Keep((), 4.0), Answer("MN")) == ([b"mn\r\n"], ())
 
 
 def test_a_count_of_a_former_life_is_not_used() -> None:
     acts = made()
-    take(acts, Answer("HD", 3))
+    take(acts, ADDED, mine(3))
     assert peek(acts, mine(3), LATER)[1] == Cell(MINE, 0)
     assert peek(acts, Answer("VA", 3, "another/two"))[1] == Cell("another/two", 0), "it is renewed"
     assert keep(acts, NONE, life=LATER) == ([LOOK], (False,))
@@ -136,8 +163,8 @@ def test_a_count_of_a_former_life_is_not_used() -> None:
 
 def test_a_take_whose_answer_was_lost_is_kept_and_gets_a_token_when_it_is_found() -> None:
     acts = made()
-    assert keep(acts, mine(3), Answer("HD", 5))[1] == (True,)
-    assert take(acts, HELD, Answer("HD", 6)) == ([ADD, renew(5)], Cell(MINE, 7 * ROOM + 6))
+    assert keep(acts, mine(3), DONE, mine(5)) == ([LOOK, renew(3), LOOK], (True,))
+    assert take(acts, HELD, mine(5), DONE, mine(6))[1] == Cell(MINE, 7 * ROOM + 6)
 
 
 def test_a_free_item_is_shown_as_free_and_an_empty_one_as_held() -> None:
@@ -149,7 +176,7 @@ def test_tokens_rise_over_a_count_that_wraps_at_32_bits_and_into_the_next_life()
     born = Life.of("m", [facts(uptime=600_000, time=BORN_S + 700_000)], 0.0)
     again = Life.of("m", [facts(uptime=2, time=BORN_S + 700_001)], 0.0)
     found = [
-        take(made(), Answer("HD", cas), life=life)[1].token
+        take(made(), ADDED, mine(cas), life=life)[1].token
         for life, cas in ((born, ROOM - 1), (born, ROOM), (born, 500 * ROOM), (again, 1))
     ]
     assert found == sorted(set(found))
@@ -160,7 +187,7 @@ def test_nothing_is_granted_until_the_server_was_up_for_the_grace() -> None:
     with pytest.raises(StoreUnavailable, match=r"grants nothing for 15\.0 s more") as caught:
         asked(made(20.0), Take("x", MINE, 4.0), now=5.0)
     assert caught.value.unsent
-    assert asked(made(20.0), Take("x", MINE, 4.0), Answer("HD", 1), now=20.0)[1].token
+    assert asked(made(20.0), Take("x", MINE, 4.0), ADDED, mine(1), now=20.0)[1].token
     with pytest.raises(StoreUnavailable):  # two lives in one second would have the same tokens
         asked(made(0.0), Take("x", MINE, 4.0), now=1.9)
     assert asked(made(20.0), Peek("x"), NONE, now=5.0)[1] == Cell()
@@ -203,9 +230,12 @@ def test_a_server_without_meta_commands_is_refused(version: str) -> None:
         (b"HD O7 c12\r\n", Answer("HD", 12)),  # also what was not asked for
         (b"HD c12\r\n", Answer("HD", 12)),
         (b"HD\r\n", Answer("HD")),
-        (b"NS c0\r\n", Answer("NS")),
+        (b"STORED\r\n", ADDED),
+        (b"NOT_STORED\r\n", HELD),
+        (b"SERVER_ERROR out of memory storing object\r\n", NO_ROOM),
         (b"MN\r\n", Answer("MN")),
         (b"VA 5 c9\r\ns\r\ne\xff\r\n", Answer("VA", 9, "s\r\ne\\xff")),
+        (b"VA 5 c9 X W\r\ns/one\r\n", mine(9)),  # marked as stale
         (b"VA 0 c3\r\n\r\n", Answer("VA", 3)),
         (
             b"STAT version 1.6.18\r\nSTAT none \r\nSTAT a b c\r\nEND\r\n",
@@ -221,8 +251,7 @@ def test_an_answer_is_read_when_it_is_complete(data: bytes, answer: Answer) -> N
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        (b"SERVER_ERROR out of memory storing object\r\n", StoreFull),
-        (b"SERVER_ERROR out of something\r\n", StoreUnavailable),
+        (b"SERVER_ERROR out of memory writing get response\r\n", StoreUnavailable),
         (b"CLIENT_ERROR bad command line format\r\n", StoreRefused),
         (b"ERROR\r\n", StoreRefused),
     ],

@@ -1,7 +1,13 @@
-"""The acts of a cell in meta commands, and what a server says of itself; no I/O.
+"""The acts of a cell as commands, most of them meta commands, and what a server says of itself; no I/O.
 
 An act yields what is to be sent, and is sent the answers. What this session knows of its items is their
 count (``cas``): one that the server takes from one counter for each write, so that nobody else's has it.
+
+Nothing here sends ``ms``. If there is no memory for what it would store, the server deletes the item that
+is there, whatever the mode and the count: the lock of another. ``add`` leaves that item alone, and a renewal
+needs no memory: ``md`` with ``I`` compares the count and sets the time of the item where it is. It also
+gives it a new count, and marks it as stale, which shows in what ``mg`` answers (``X``, ``W``, ``Z``) and
+means nothing here; ``get``, ``add`` and ``delete`` do not look at the mark.
 """
 
 from __future__ import annotations
@@ -30,6 +36,8 @@ TICKS_S = 2  # an item ends with a tick of the server's clock: up to 1 s early, 
 SHORTEST_GRACE_S = 2.0  # two lives of a server do not begin in one second
 BORN_S = 1_600_000_000  # so that tokens have room in 63 bits until 2088
 ROOM = 2**32
+FULL = "SERVER_ERROR out of memory storing object"
+"""What is answered instead of ``STORED``; nothing was stored, and nothing deleted."""
 
 
 @record
@@ -82,7 +90,7 @@ def read(data: bytes, label: str) -> tuple[Answer, int] | None:
     """Return the first answer in what was received, and how long it is; None: it is not complete.
 
     Raises:
-        StoreFull, StoreRefused, StoreUnavailable: It is an error.
+        StoreRefused, StoreUnavailable: It is an error, and not `FULL`.
     """
     line, end, rest = data.partition(b"\r\n")
     if not end:
@@ -94,7 +102,7 @@ def read(data: bytes, label: str) -> tuple[Answer, int] | None:
         lines = [one.split(" ", 2) for one in body.decode("ascii", "replace").split("\r\n") if one]
         facts = tuple((one[1], one[2]) for one in lines if len(one) == 3)
         return (Answer(code, facts=facts), len(body) + 5) if end else None
-    if code in ("HD", "NS", "EX", "NF", "EN", "MN", "VA"):
+    if code in ("STORED", "NOT_STORED", "HD", "EX", "NF", "EN", "MN", "VA"):
         size = int(words.pop(0)) if code == "VA" else -2
         cas = 0
         for word in words:
@@ -105,8 +113,8 @@ def read(data: bytes, label: str) -> tuple[Answer, int] | None:
         value = rest[:size].decode(errors="backslashreplace")
         return (Answer(code, cas, value), length + size + 2) if len(rest) >= size + 2 else None
     said = line.decode("ascii", "replace")
-    if said.startswith("SERVER_ERROR out of memory"):
-        raise StoreFull(label, said)
+    if said == FULL:
+        return Answer(FULL), length
     if code == "SERVER_ERROR":
         raise StoreUnavailable(label, said)
     raise StoreRefused(label, f"it answered {said[:100]!r}")
@@ -161,15 +169,19 @@ class Acts:
             raise StoreUnavailable(self._label, said, unsent=True)
         claim = op.cell, op.value
         while True:
-            (answer,) = yield (self._written(claim, op.ttl_s, b"ME"),)
-            if answer.code == "NS":  # the answer to the take that wrote it may have been lost
-                (answer,) = yield from self._each((claim,), life, op.ttl_s)
-            if answer.code == "HD":
+            added, found = yield self._added(claim, op.ttl_s), self._looked(op.cell)
+            if found.value == op.value and added.code != "STORED":
+                # The answer to the take that wrote it may have been lost.
+                self._note(op.value, life, found)
+                (found,) = yield from self._each((claim,), life, op.ttl_s)
+            if found.value == op.value:
                 self._known.pop(op.value, None)  # it is a token of its own, whatever was taken before
-                self._note(op.value, life, answer)
-                return Cell(op.value, life.base + answer.cas)
-            if answer.code == "VA":
-                return self._seen(answer, life)
+                self._note(op.value, life, found)
+                return Cell(op.value, life.base + found.cas)
+            if found.code == "VA":
+                return self._seen(found, life)
+            if added.code == FULL:
+                raise StoreFull(self._label, FULL)
 
     def _peek(self, op: Peek, life: Life) -> Asking:
         (answer,) = yield (self._looked(op.cell),)
@@ -189,11 +201,11 @@ class Acts:
             yield (b"mn\r\n",)
         answers = yield from self._each(op.claims, life, op.ttl_s)
         for (_, value), answer in zip(op.claims, answers, strict=True):
-            if answer.code == "HD":
+            if answer.value == value:
                 self._note(value, life, answer)
             else:
                 self._known.pop(value, None)
-        return tuple(answer.code == "HD" for answer in answers)
+        return tuple(answer.value == value for (_, value), answer in zip(op.claims, answers, strict=True))
 
     def _dropped(self, op: Drop, life: Life) -> Asking:
         answers = yield from self._each(op.claims, life, None)
@@ -202,10 +214,11 @@ class Acts:
         return tuple(answer.code == "HD" for answer in answers)
 
     def _each(self, claims: Sequence[Claim], life: Life, ttl_s: float | None) -> Asking:
-        """Write the items anew, or delete them without a time, as far as each has its value.
+        """Begin the times of the items anew, or delete them without a time, as far as each has its value.
 
         By the count that is known; if the item has another, or none is known, by what it is now. The last
-        answer of each: HD, or NF and EN where there is none, or VA with what another's holds.
+        answer of each: VA with its value, or HD without a time, if that was done; NF or EN where there is
+        none; VA with what another's holds.
         """
         ends: dict[Claim, Answer] = {}
         left: dict[Claim, int] = {}
@@ -213,27 +226,29 @@ class Acts:
             base, cas, _ = self._known.get(claim[1], (0, 0, 0))
             left[claim] = cas if base == life.base else 0
         while left:
-            answers = yield [self._owned(claim, cas, ttl_s) for claim, cas in left.items()]
-            for claim, answer in zip(tuple(left), answers, strict=True):
-                mine = answer.code == "VA" and answer.value == claim[1]
-                if mine or answer.code == "EX":
-                    left[claim] = answer.cas if mine else 0
+            asked = {claim: self._owned(claim, cas, ttl_s) for claim, cas in left.items()}
+            answers = iter((yield [request for requests in asked.values() for request in requests]))
+            for claim, requests in asked.items():
+                wrote, *others = (next(answers) for _ in requests)
+                found = others[0] if others else wrote
+                if found.code == "EX" or (found.value == claim[1] and wrote.code != "HD"):
+                    left[claim] = found.cas
                 else:
-                    ends[claim] = answer
+                    ends[claim] = found
                     del left[claim]
         return [ends[claim] for claim in claims]
 
-    def _owned(self, claim: Claim, cas: int, ttl_s: float | None) -> bytes:
+    def _owned(self, claim: Claim, cas: int, ttl_s: float | None) -> tuple[bytes, ...]:
+        look = self._looked(claim[0])
         if not cas:
-            return self._looked(claim[0])
+            return (look,)
         if ttl_s is None:
-            return b"md %b C%d\r\n" % (self.key(claim[0]), cas)
-        return self._written(claim, ttl_s, b"C%d" % cas)
+            return (b"md %b C%d\r\n" % (self.key(claim[0]), cas),)
+        return b"md %b C%d I T%d\r\n" % (self.key(claim[0]), cas, _whole_s(ttl_s)), look
 
-    def _written(self, claim: Claim, ttl_s: float, how: bytes) -> bytes:
+    def _added(self, claim: Claim, ttl_s: float) -> bytes:
         cell, value = claim[0], claim[1].encode()
-        words = self.key(cell), len(value), math.ceil(ttl_s) + TICKS_S, how, value
-        return b"ms %b %d T%d %b c\r\n%b\r\n" % words
+        return b"add %b 0 %d %d\r\n%b\r\n" % (self.key(cell), _whole_s(ttl_s), len(value), value)
 
     def _looked(self, cell: str) -> bytes:
         return b"mg %b v c\r\n" % self.key(cell)
@@ -244,6 +259,11 @@ class Acts:
         # Added, not put beside it: a count of 2**32 and more goes on rising, and stays below the next life's.
         token = token if base == life.base else life.base + answer.cas
         self._known[value] = life.base, answer.cas, token
+
+
+def _whole_s(ttl_s: float) -> int:
+    """Return the time of an item that lives for so many seconds at least."""
+    return math.ceil(ttl_s) + TICKS_S
 
 
 @lru_cache(maxsize=1024)
