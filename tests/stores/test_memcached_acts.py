@@ -218,10 +218,15 @@ def test_a_life_is_read_from_what_the_server_says() -> None:
     assert (more.cas, more.evicts) == (False, True)
 
 
-@pytest.mark.parametrize("version", ["1.5.22", "unknown"])
-def test_a_server_without_meta_commands_is_refused(version: str) -> None:
-    with pytest.raises(StoreRefused, match="need Memcached"):
-        Life.of("m", [facts(version=version)], 0.0)
+@pytest.mark.parametrize("version", ["1.5.22", "1.6.9", "1.6.12", "1.6", "unknown"])
+def test_a_server_without_the_meta_commands_of_today_is_refused(version: str) -> None:
+    with pytest.raises(StoreRefused, match=rf"{version}, and locks need Memcached 1\.6\.13"):
+        Life.of("m", [facts(version=version, uptime=10, time=BORN_S + 15)], 0.0)
+
+
+@pytest.mark.parametrize("version", ["1.6.13", "1.6.13-rc1", "1.6.21_3_gabc", "1.7", "2.0.0"])
+def test_a_newer_server_is_not_refused(version: str) -> None:
+    assert Life.of("m", [facts(version=version, uptime=10, time=BORN_S + 15)], 0.0).cas
 
 
 @pytest.mark.parametrize(

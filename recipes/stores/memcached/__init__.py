@@ -1,4 +1,4 @@
-"""Memcached 1.6 or newer, one server: a lock is one item, which names its holder."""
+"""Memcached 1.6.13 or newer, one server: a lock is one item, which names its holder."""
 
 from __future__ import annotations
 

@@ -31,6 +31,8 @@ from recipes.stores._kit.queue import Command
 __all__ = ["GREETING", "Acts", "Answer", "Asking", "Life", "read"]
 
 GREETING = (b"stats\r\n", b"stats settings\r\n")
+OLDEST = 1, 6, 13
+"""Meta commands answer as in `read` since 1.6.10; before 1.6.13 ``md`` compared each count with 0."""
 LONGEST_KEY = 250
 TICKS_S = 2  # an item ends with a tick of the server's clock: up to 1 s early, 2 s if a tick was late
 SHORTEST_GRACE_S = 2.0  # two lives of a server do not begin in one second
@@ -71,8 +73,9 @@ class Life:
         """Return what the answers to `GREETING` say, which had come at ``now``."""
         facts = {name: said for answer in answers for name, said in answer.facts}
         version = facts.get("version", "unknown")
-        if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < (1, 6):
-            raise StoreRefused(label, f"its version is {version}, and meta commands need Memcached 1.6")
+        if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            raise StoreRefused(label, f"its version is {version}, and locks need Memcached {oldest}")
         uptime = int(facts["uptime"])
         # It begins at 2, and both ends of it are cut to a second.
         return cls(
