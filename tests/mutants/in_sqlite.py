@@ -853,7 +853,7 @@ SQLITE = [
     _bug(
         "a request that was given up is carried out",
         "test_connections_asyncio",
-        tasks.AsyncQueueConnection,
+        tasks._Worker,
         "_work",
         (" and job.begin()", ""),
     ),
@@ -862,7 +862,7 @@ SQLITE = [
         "test_connections_asyncio",
         tasks.AsyncQueueConnection,
         "_hear",
-        ("self._jobs.put(None)", "pass"),
+        ("self._worker.look()", "pass"),
     ),
     _bug(
         "a task waits longer than it said",

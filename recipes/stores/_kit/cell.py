@@ -127,9 +127,13 @@ class Keep(Op[tuple[bool, ...]]):
 
 @record
 class Drop(Op[tuple[bool, ...]]):
-    """Free these cells, as far as each has its value; whether it had, for each."""
+    """Free these cells, as far as each has its value; whether it had, for each.
+
+    ``of_session``: It is part of a renewal, or of the session's end.
+    """
 
     claims: tuple[Claim, ...]
+    of_session: bool = False
 
 
 def value_of(session: str, one: str) -> str:
@@ -192,7 +196,7 @@ class CellProtocol(StoreProtocol):
         claims = [(cell, self._value(one)) for one, cell in self._cells.copy().items()]
         claims += [claim for claim, _ in self._given_up.copy().values()]
         if claims:
-            yield from self.act(Drop(tuple(claims)), context)
+            yield from self.act(Drop(tuple(claims), of_session=True), context)
 
     def _drop_again(self, context: RequestContext) -> Steps[None]:
         """Drop what may have landed since it was given up; the renewal counts in any case."""
@@ -200,7 +204,8 @@ class CellProtocol(StoreProtocol):
         if not given_up:
             return
         try:
-            yield from self.act(Drop(tuple(claim for claim, _ in given_up.values())), context)
+            claims = tuple(claim for claim, _ in given_up.values())
+            yield from self.act(Drop(claims, of_session=True), context)
         except StoreUnavailable:
             return
         for one, (claim, left) in given_up.items():

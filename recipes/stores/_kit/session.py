@@ -7,7 +7,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from recipes._contract.connection import Mailbox, OnEnd
 from recipes._contract.operations import Op, Open
@@ -79,9 +79,13 @@ class Session(ABC):
 
     Attributes:
         id: The session's, from `Open` on.
+        parallel: Whether the commands of several threads are carried out side by side, and do not wait for
+            each other.
         subscriptions: What the client's calls watch.
         on_listen: Called when a call waits and none did before; never blocks.
     """
+
+    parallel: ClassVar[bool] = False
 
     def __init__(self, label: str, on_end: OnEnd) -> None:
         self.label = label
@@ -110,7 +114,7 @@ class Session(ABC):
 
     @abstractmethod
     def close(self, within_s: float) -> None:
-        """Let go of everything; never raises."""
+        """Let go of everything, also once more; never raises. What is under way in parallel goes on."""
 
     @property
     def socket(self) -> socket.socket | None:

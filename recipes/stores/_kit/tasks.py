@@ -1,4 +1,4 @@
-"""The asyncio connection: a thread carries out the commands, the loop waits and receives."""
+"""The asyncio connection: one or two threads carry out the commands, the loop waits and receives."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipes._contract.connection import AsyncConnection, Mailbox, Request
-from recipes._contract.operations import Open
+from recipes._contract.operations import End, Op, Open, Renew
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
+from recipes.stores._kit.cell import Drop, Keep
 from recipes.stores._kit.descriptors import TAKEN
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
@@ -71,27 +72,91 @@ class _Job:
         self.answer.settle(None, late)
 
 
+class _Worker:
+    """A thread that carries out jobs, one after the other, from the first one on and until it is ended.
+
+    All but its work is called in the loop's thread.
+
+    Args:
+        session: Carries them out.
+        looks: Whether it also looks after what is watched.
+    """
+
+    def __init__(self, session: Session, *, looks: bool) -> None:
+        self._session, self._looks = session, looks
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._over: _Answer | None = None
+
+    def put(self, job: _Job) -> None:
+        """Have a job carried out, after those that were put before."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="recipes-store", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def look(self) -> None:
+        """Have it look after what is watched."""
+        self._jobs.put(None)
+
+    def end(self, loop: asyncio.AbstractEventLoop) -> list[asyncio.Future[Any]]:
+        """Have it end after the job that is under way; what is returned is done when it has ended."""
+        if self._thread is None:
+            return []
+        self._over = over = _Answer(loop, loop.create_future())
+        self._jobs.put(None)
+        return [over.done]
+
+    def _work(self) -> None:
+        while self._over is None:
+            try:
+                job = self._jobs.get(timeout=self._session.tick_s if self._looks else None)
+            except queue.Empty:
+                job = None
+            if job is not None and job.begin():
+                self._do(job)
+            if self._looks and (job is None or self._session.tick_s == 0):
+                self._session.tick()
+        while not self._jobs.empty():  # none comes any more
+            job = self._jobs.get()
+            if job is not None:
+                job.answer.give(None, _closed(self._session.label))
+        self._session.close(CLOSE_WITHIN_S / 2)
+        self._over.give(None)
+
+    def _do(self, job: _Job) -> None:
+        try:
+            reply = self._session.carry_out(job.command, job.until - boot_time())
+        except BaseException as error:
+            job.answer.give(None, error)
+        else:
+            job.answer.give(reply)
+
+
 class AsyncQueueConnection(AsyncConnection):
-    """A connection to a queue store: as ``QueueConnection``, but awaited; belongs to one loop."""
+    """A connection to a queue store: as ``QueueConnection``, but awaited; belongs to one loop.
+
+    Where commands are carried out in parallel, what keeps the session has a worker of its own: a session
+    does not last for as long as another request may have no answer.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._worker: threading.Thread | None = None
+        self._worker = _Worker(session, looks=True)
+        self._keeper = _Worker(session, looks=False) if session.parallel else self._worker
         self._hearing: tuple[asyncio.AbstractEventLoop, int] | None = None
-        self._over: _Answer | None = None
         self._closed = False
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
         assert isinstance(request, Command), f"{request!r} should be a Command"
         if self._closed:
-            raise self._is_closed()
+            raise _closed(self.session.label)
         loop = asyncio.get_running_loop()
         answer = _Answer(loop, loop.create_future())
         job = _Job(request, boot_time() + timeout_s, answer)
-        self._have_worker()
-        self._jobs.put(job)
+        worker = self._keeper if _is_of_session(request.op) else self._worker
+        worker.put(job)
         timer = loop.call_later(timeout_s, job.give_up, self.session.label)
         try:
             reply = await answer.done
@@ -114,28 +179,15 @@ class AsyncQueueConnection(AsyncConnection):
         """Return None: this connection works in its own loop only."""
 
     async def close(self) -> None:
-        """Let go of the session, the socket and the thread, within a second; never raises."""
+        """Let go of the session, the socket and the threads, within a second; never raises."""
         if self._closed:
             return
         self._stop_hearing()
-        if self._worker is None:
-            self._closed = True
-            return
-        loop = asyncio.get_running_loop()
-        over = self._over = _Answer(loop, loop.create_future())
         self._closed = True
-        self._jobs.put(None)
-        await asyncio.wait([over.done], timeout=CLOSE_WITHIN_S)
-
-    def _is_closed(self) -> StoreUnavailable:
-        return StoreUnavailable(self.session.label, "the link is closed", unsent=True)
-
-    # In the loop's thread.
-
-    def _have_worker(self) -> None:
-        if self._worker is None:
-            self._worker = threading.Thread(target=self._work, name="recipes-store", daemon=True)
-            self._worker.start()
+        loop = asyncio.get_running_loop()
+        ending = [done for worker in {self._worker, self._keeper} for done in worker.end(loop)]
+        if ending:
+            await asyncio.wait(ending, timeout=CLOSE_WITHIN_S)
 
     def _start_hearing(self, loop: asyncio.AbstractEventLoop) -> None:
         heard = self.session.socket
@@ -155,32 +207,13 @@ class AsyncQueueConnection(AsyncConnection):
             self.session.end(TAKEN)
             self._stop_hearing()
         elif self.session.hear():
-            self._jobs.put(None)
+            self._worker.look()
 
-    # In the worker.
 
-    def _work(self) -> None:
-        while not self._closed:
-            try:
-                job = self._jobs.get(timeout=self.session.tick_s)
-            except queue.Empty:
-                job = None
-            if job is not None and job.begin():
-                self._do(job)
-            if job is None or self.session.tick_s == 0:
-                self.session.tick()
-        while not self._jobs.empty():  # none comes any more
-            job = self._jobs.get()
-            if job is not None:
-                job.answer.give(None, self._is_closed())
-        self.session.close(CLOSE_WITHIN_S / 2)
-        assert self._over is not None, "close should have been called"
-        self._over.give(None)
+def _is_of_session(op: Op[Any]) -> bool:
+    """Whether it opens, renews or ends the session."""
+    return isinstance(op, Open | Renew | Keep | End) or (isinstance(op, Drop) and op.of_session)
 
-    def _do(self, job: _Job) -> None:
-        try:
-            reply = self.session.carry_out(job.command, job.until - boot_time())
-        except BaseException as error:
-            job.answer.give(None, error)
-        else:
-            job.answer.give(reply)
+
+def _closed(label: str) -> StoreUnavailable:
+    return StoreUnavailable(label, "the link is closed", unsent=True)

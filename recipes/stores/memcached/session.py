@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 from recipes._contract.connection import OnEnd
 from recipes._run.clock import boot_time
@@ -20,6 +20,8 @@ __all__ = ["MemcachedSession"]
 
 class MemcachedSession(Session):
     """Carries out acts, each on a connection that is free, or on a new one."""
+
+    parallel: ClassVar[bool] = True
 
     def __init__(self, label: str, endpoint: Endpoint, acts: Acts, on_end: OnEnd) -> None:
         super().__init__(label, on_end)
@@ -67,8 +69,11 @@ class MemcachedSession(Session):
         """Close what is free; what is in use is closed when it is given back."""
         del within_s
         self._closed = True
-        while self._free:
-            self._free.pop()[0].close()
+        while True:
+            try:
+                self._free.pop()[0].close()
+            except IndexError:  # none is left, or another thread took the last one
+                return
 
     def _unused(self) -> tuple[Conn, Life] | None:
         while True:

@@ -7,7 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
 from recipes._contract.connection import OnEnd
 from recipes._contract.operations import Open
@@ -102,6 +102,8 @@ class _Voter:
 class RedlockSession(Session):
     """Carries out acts, each on connections that are free, one to each server, or on new ones."""
 
+    parallel: ClassVar[bool] = True
+
     def __init__(
         self, label: str, servers: Sequence[Address], access: Access, acts: Acts, on_end: OnEnd
     ) -> None:
@@ -147,8 +149,11 @@ class RedlockSession(Session):
         """Close what is free; what is in use is closed when it is given back."""
         del within_s
         self._closed = True
-        while self._free:
-            _close(self._free.pop())
+        while True:
+            try:
+                _close(self._free.pop())
+            except IndexError:  # none is left, or another thread took the last one
+                return
 
     def _unused(self) -> dict[int, _Voter]:
         try:

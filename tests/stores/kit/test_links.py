@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from recipes import StoreUnavailable
-from recipes._contract.operations import End, Enqueue, Entry, List, Open, Rewrite, Ticket, Withdraw
+from recipes._contract.operations import End, Enqueue, Entry, List, Open, Renew, Rewrite, Ticket, Withdraw
 from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores._kit.blocking import QueueConnection
+from recipes.stores._kit.cell import Drop, Keep, Take
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY, Session
 from recipes.stores._kit.tasks import AsyncQueueConnection
+from tests.pace import taking
 from tests.stores.json_file import JsonSession, kept
 from tests.stores.stepping import MAILBOX
 
@@ -44,6 +46,45 @@ class Hanging(JsonSession):
         self.tried.append(getattr(command.op, "queue", ""))
         self.hangs.set()
         self.over.wait(5)
+
+
+class Silent(JsonSession):
+    """A session with a store that answers no take until `over`, and all else at once with its name."""
+
+    parallel = True
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "label", lambda _: None)
+        self.hangs, self.over, self.closed = threading.Event(), threading.Event(), threading.Event()
+        self.threads: set[threading.Thread] = set()
+
+    def try_once(self, command: Command, until: float) -> Any:
+        self.threads.add(threading.current_thread())
+        if isinstance(command.op, Take):
+            self.hangs.set()
+            self.over.wait(10)
+        return type(command.op).__name__
+
+    def close(self, within_s: float) -> None:
+        self.closed.set()
+
+    def all_over(self) -> bool:
+        """Whether the threads that carried out something have ended; waits for them."""
+        for thread in self.threads:
+            thread.join(10)
+        return not any(thread.is_alive() for thread in self.threads)
+
+
+class Serial(Silent):
+    parallel = False
+
+
+TAKE = Command(Take("x", "a/1", 3.0), "a", MAILBOX)
+RELEASE = Command(Drop((("y", "a/2"),)), "a", MAILBOX)
+OF_THE_SESSION = [
+    Command(op, "a", MAILBOX)
+    for op in (Open(3.0), Renew((), 3.0), Keep((), 3.0), Drop((("y", "a/2"),), of_session=True), End())
+]
 
 
 @pytest.fixture
@@ -231,3 +272,75 @@ def test_a_task_is_told_whether_what_had_no_answer_was_begun(path: str) -> None:
         assert session.tried == ["x"]  # and it never is
 
     asyncio.run(scenario())
+
+
+async def hanging(connection: AsyncQueueConnection, session: Silent) -> asyncio.Task[Any]:
+    """Return a take that is under way, and goes on until `over`."""
+    task = asyncio.create_task(connection.ask(TAKE, 10.0))
+    assert await asyncio.to_thread(session.hangs.wait, 5)
+    return task
+
+
+def test_what_keeps_the_session_does_not_wait_for_a_request_without_an_answer(path: str) -> None:
+    session = Silent(path)
+
+    async def scenario() -> None:
+        connection = AsyncQueueConnection(session)
+        take = await hanging(connection, session)
+        for command in OF_THE_SESSION:
+            assert await connection.ask(command, 5.0) == type(command.op).__name__
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            await connection.ask(RELEASE, 0.05)
+        assert not take.done()
+        session.over.set()
+        assert await take == "Take"
+        await connection.close()
+
+    asyncio.run(scenario())
+    assert session.all_over()
+    assert len(session.threads) == 2
+    assert session.closed.is_set()
+
+
+def test_where_commands_wait_for_each_other_one_thread_carries_out_all(path: str) -> None:
+    session = Serial(path)
+
+    async def scenario() -> None:
+        connection = AsyncQueueConnection(session)
+        take = await hanging(connection, session)
+        with pytest.raises(StoreUnavailable, match="no answer in time") as late:
+            await connection.ask(OF_THE_SESSION[1], 0.05)
+        assert late.value.unsent
+        session.over.set()
+        await take
+        await connection.close()
+
+    asyncio.run(scenario())
+    assert session.all_over()
+    assert len(session.threads) == 1
+
+
+def test_a_connection_is_closed_in_time_though_a_request_has_no_answer(path: str) -> None:
+    session = Silent(path)
+
+    async def scenario() -> None:
+        connection = AsyncQueueConnection(session)
+        await connection.ask(OF_THE_SESSION[0], 5.0)
+        (keeper,) = session.threads
+        take = await hanging(connection, session)
+        behind = asyncio.create_task(connection.ask(RELEASE, 10.0))
+        await asyncio.sleep(0)
+        with taking(1):
+            await connection.close()
+        assert session.closed.is_set()
+        await asyncio.to_thread(keeper.join, 10)
+        assert not keeper.is_alive()
+        assert not take.done()
+        session.over.set()
+        assert await take == "Take"
+        with pytest.raises(StoreUnavailable, match="the link is closed"):
+            await behind
+
+    asyncio.run(scenario())
+    assert session.all_over()
+    assert len(session.threads) == 2
