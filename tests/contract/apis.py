@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ from typing import Any, ClassVar
 import uvloop
 
 import recipes
+from recipes._run.clock import boot_time
 
 PATIENCE_S = 30.0
 
@@ -31,7 +31,7 @@ class Running:
         future.add_done_callback(self._note_end)
 
     def _note_end(self, _future: concurrent.futures.Future[Any]) -> None:
-        self.ended_at = time.monotonic()
+        self.ended_at = boot_time()
 
     @property
     def done(self) -> bool:
