@@ -216,7 +216,7 @@ class Groups:
         join(a, id="c")
         held = join(a, id="x")
         with pytest.raises(AlreadyJoined, match="group 'workers' has a member 'x'") as refused:
-            join(b, id="x", timeout=timeout)
+            without_waiting(b, lambda: join(b, id="x", timeout=timeout))
         assert isinstance(refused.value, LockTimeout)
         error = refused.value
         assert (error.lock, error.recipe, error.member_id, error.timeout_s, error.position) == (
