@@ -89,11 +89,11 @@ class HandingOn:
 
     def test_a_loss_hands_nothing_on(self, world: World) -> None:
         a = world.client()
-        lock = a.lock("x", max_hold=2.0)
+        lock = a.lock("x", max_hold=5.0)
         lost = world.api.do(lambda: lock.acquire(timeout=5))
         waiting = a.queue_up("x")
         silence(world, a)
-        assert a.wait_lost(lost, 5)
+        assert a.wait_lost(lost, 10)
         assert not a.release(lost)
         assert not waiting.wait(0.2), "its holder may not know yet"
         a.tap.heal()

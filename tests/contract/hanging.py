@@ -59,9 +59,9 @@ class Hanging:
     def test_progress_keeps_it(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
         clock = Stopwatch()
-        grant = hold(a, "x", 3.0)
+        grant = hold(a, "x", 6.0)
         waiting = b.queue_up("x")
-        while clock.seconds < 3.3:
+        while clock.seconds < 6.3:
             assert not a.wait_lost(grant, 0.2)
             grant.progress()
             assert grant.remaining > 0.5
@@ -121,13 +121,13 @@ class Hanging:
 
     def test_all_grants_of_a_re_entrant_lock(self, world: World) -> None:
         client = world.client(**LONG)
-        lock = client.client.rlock("x", max_hold=1.5)
+        lock = client.client.rlock("x", max_hold=4.0)
         outer, inner = client.api.do(lock.acquire), client.api.do(lock.acquire)
         assert not client.wait_lost(outer, 0.1)
         inner.progress()
         assert outer.remaining > 0.5
-        assert client.wait_lost(outer, 5)
-        assert client.wait_lost(inner, 5)
+        assert client.wait_lost(outer, SOON_S)
+        assert client.wait_lost(inner, SOON_S)
         assert outer.lost_reason == inner.lost_reason
         assert not client.release(inner)
         assert not client.release(outer)
