@@ -1197,7 +1197,7 @@ def test_where_no_thread_can_be_started_a_call_says_its_own_error_and_the_cleane
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
         with pytest.raises(LockTimeout):
-            client.lock("x").acquire(timeout=0.01)
+            client.lock("x").acquire(timeout=0.5)
     assert len(backend.server.contenders()) == 2
     client._runtime.renewing()
     cleaned(client)
