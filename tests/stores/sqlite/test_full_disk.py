@@ -53,7 +53,7 @@ def fill(disk: Path) -> Path:
 
 def test_acquire_is_refused_at_once_and_what_is_held_can_be_kept_and_released(disk: Path) -> None:
     url = f"sqlite://{disk}/locks.db"
-    with recipes.connect(url, session_timeout=3) as client, recipes.connect(url) as other:
+    with recipes.connect(url, session_timeout=6) as client, recipes.connect(url) as other:
         grants = [client.lock(f"x{number}").acquire() for number in range(CYCLES)]
         waiter = other.lock("x0")
         filler = fill(disk)
@@ -62,7 +62,7 @@ def test_acquire_is_refused_at_once_and_what_is_held_can_be_kept_and_released(di
                 client.lock("y").acquire(timeout=5)
             with pytest.raises(StoreFull):
                 waiter.try_acquire()
-        time.sleep(3.3)  # several renewals, and past the TTL
+        time.sleep(6.6)  # several renewals, and past the TTL
         assert all(grant.held and grant.verify() for grant in grants)
         assert all(grant.release() for grant in grants)
         filler.unlink()
