@@ -21,7 +21,7 @@ LONGEST_S = 20.0
 
 
 def main(url: str, folder: Path) -> None:
-    client = recipes.connect(url, session_timeout=3).open()
+    client = recipes.connect(url, session_timeout=9).open()
     grant = client.lock("x").acquire()
     print(grant.token, flush=True)
     sys.stdin.readline()

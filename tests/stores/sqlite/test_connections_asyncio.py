@@ -56,7 +56,7 @@ def test_a_task_waits_no_longer_than_it_said_for_a_file_that_hangs(
 
     async def scenario() -> None:
         connection = AsyncQueueConnection(FileSession(path, "label", lambda reason: None))
-        await connection.ask(start("a"), 1.0)
+        await connection.ask(start("a"), 10.0)
         monkeypatch.setattr(Transaction, "carry_out", hang)
         with pytest.raises(StoreUnavailable, match="no answer in time"):
             await connection.ask(renew("a"), 0.1)

@@ -40,8 +40,8 @@ from tests.stores.sqlite.closer import MANY
 from tests.stores.sqlite.connecting import Box, finish, join, queued, renew, start
 
 ROOT = Path(__file__).parents[3]
-RENEWED_S = 1.0
-"""After how many seconds a session of three is renewed."""
+RENEWED_S = 3.0
+"""After how many seconds a session of nine is renewed."""
 SESSION = ("lifeline", "bell", "database", "log", "memory")
 LISTENER = ("waking", "woken")
 
@@ -258,10 +258,10 @@ def test_an_asyncio_session_whose_descriptor_was_closed_is_given_up(
 ) -> None:
     async def scenario() -> None:
         connection = AsyncQueueConnection(FileSession(path, "label", lambda reason: None))
-        await connection.ask(start("a"), 1.0)
+        await connection.ask(start("a"), 10.0)
         theirs = stranger(numbers_of(connection)[what])
         with pytest.raises(SessionLost, match="was closed by other code"):
-            await connection.ask(renew("a"), 1.0)
+            await connection.ask(renew("a"), 10.0)
         await connection.close()
         theirs.check()
 
@@ -273,12 +273,12 @@ def test_what_is_heard_under_a_number_that_was_a_notification_sockets_is_heard_b
 ) -> None:
     async def scenario() -> None:
         connection = AsyncQueueConnection(FileSession(path, "label", lambda reason: None))
-        await connection.ask(start("a"), 1.0)
+        await connection.ask(start("a"), 10.0)
         number = numbers_of(connection)["bell"]
         sending, theirs = socket.socketpair()
         os.dup2(theirs.fileno(), number)
         with pytest.raises(SessionLost):
-            await connection.ask(renew("a"), 1.0)
+            await connection.ask(renew("a"), 10.0)
         loop, heard = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(number, heard.set)
         await connection.close()
@@ -297,7 +297,7 @@ def test_an_asyncio_connection_that_hears_for_another_gives_up(path: str) -> Non
     async def scenario() -> None:
         ended: list[str] = []
         connection = AsyncQueueConnection(FileSession(path, "label", ended.append))
-        await connection.ask(start("a"), 1.0)
+        await connection.ask(start("a"), 10.0)
         number = numbers_of(connection)["bell"]
         sending, theirs = socket.socketpair()
         os.dup2(theirs.fileno(), number)
