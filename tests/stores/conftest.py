@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,6 +15,20 @@ class _Limbo(dict[threading.Thread, threading.Thread]):
 
     def __delitem__(self, thread: threading.Thread) -> None:
         self.pop(thread, None)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[Callable[[], int]]:
+    """Return ports on which nobody listens, another each time; they are kept, or somebody else might."""
+    with ExitStack() as kept:
+
+        def keep() -> int:
+            sock = kept.enter_context(socket.socket())
+            sock.bind(("127.0.0.1", 0))
+            port: int = sock.getsockname()[1]
+            return port
+
+        yield keep
 
 
 @pytest.fixture

@@ -262,16 +262,3 @@ class UvloopApi(AsyncApi):
 def trusting() -> ssl.SSLContext:
     """Return a context that trusts the fake server's certificate."""
     return ssl.create_default_context(cafile=str(PEM))
-
-
-_closed: set[int] = set()
-
-
-def closed_port() -> int:
-    """Return a port on which nobody listens, another each time."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-    if port in _closed:
-        return closed_port()
-    _closed.add(port)
-    return port

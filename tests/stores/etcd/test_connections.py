@@ -25,7 +25,7 @@ from recipes.stores.credentials import Credentials
 from recipes.stores.etcd.requests import EtcdError, LogIn, Post, Watch
 from recipes.stores.secret import Secret
 from tests.pace import taking
-from tests.stores.etcd.fakes import HEADER, Box, Peer, Server, closed_port, trusting
+from tests.stores.etcd.fakes import HEADER, Box, Peer, Server, trusting
 
 PUT = Post("/kv/put", {"key": b"k"})
 Connect = Callable[..., Any]
@@ -208,7 +208,7 @@ def test_no_answer_is_unavailable_and_the_next_endpoint_is_asked_next(connect: C
         assert (bad.connections, good.connections) == (1, 1)
 
 
-def test_nobody_listens(connect: Connect) -> None:
+def test_nobody_listens(connect: Connect, closed_port: Callable[[], int]) -> None:
     api = connect(closed_port())
     with pytest.raises(StoreUnavailable, match="Connection refused") as refused:
         api.ask(PUT)
@@ -217,7 +217,9 @@ def test_nobody_listens(connect: Connect) -> None:
         api.ask(Watch(b"k", Box()))
 
 
-def test_of_several_calls_sent_together_it_is_known_that_none_was_sent(connect: Connect) -> None:
+def test_of_several_calls_sent_together_it_is_known_that_none_was_sent(
+    connect: Connect, closed_port: Callable[[], int]
+) -> None:
     replies = connect(closed_port()).ask(Batch((PUT, PUT)))
     assert [reply.unsent for reply in replies] == [True, True]
 
@@ -642,7 +644,9 @@ def test_a_handshake_that_does_not_end_is_left_in_time(connect: Connect) -> None
 # Names and addresses.
 
 
-def test_each_address_of_a_name_is_tried(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_address_of_a_name_is_tried(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, closed_port: Callable[[], int]
+) -> None:
     with Server(Etcd()) as server:
         dead = (socket.AF_INET, ("127.0.0.1", closed_port()))
         alive = (socket.AF_INET, ("127.0.0.1", server.port))
@@ -686,7 +690,9 @@ def test_a_resolver_that_hangs_is_not_waited_for(connect: Connect, monkeypatch: 
     assert api.until(done)
 
 
-def test_a_port_that_is_refused_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_is_refused_later_is_refused(
+    monkeypatch: pytest.MonkeyPatch, closed_port: Callable[[], int]
+) -> None:
     """A connect that does not fail at once fails with the socket's own error."""
     port = closed_port()
     real = socket.socket.connect

@@ -13,7 +13,7 @@ from recipes.client import AsyncClient, Client
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd import EtcdBackend
 from recipes.stores.registry import from_url
-from tests.stores.etcd.fakes import Peer, Server, closed_port
+from tests.stores.etcd.fakes import Peer, Server
 
 SETTINGS = Settings(session_timeout_s=15.0, request_timeout_s=2.0)
 REPLIES = {
@@ -66,7 +66,7 @@ def backend_of(*ports: int) -> EtcdBackend:
 
 
 @pytest.mark.parametrize("dead", [1, 2])
-def test_the_first_servers_are_dead(opens: Opens, dead: int) -> None:
+def test_the_first_servers_are_dead(opens: Opens, dead: int, closed_port: Callable[[], int]) -> None:
     with Server(etcd) as server:
         backend = backend_of(*(closed_port() for _ in range(dead)), server.port)
         assert backend.servers == dead + 1
@@ -75,7 +75,7 @@ def test_the_first_servers_are_dead(opens: Opens, dead: int) -> None:
         assert backend._endpoints.current().port == server.port, "and the next session begins there"
 
 
-def test_all_servers_are_dead(opens: Opens) -> None:
+def test_all_servers_are_dead(opens: Opens, closed_port: Callable[[], int]) -> None:
     with pytest.raises(StoreUnavailable):
         opens(backend_of(closed_port(), closed_port()))
 

@@ -22,7 +22,7 @@ from recipes.stores.etcd.tasks_conn import Conn
 from recipes.stores.etcd.wire import Dialect
 from recipes.stores.streams import connect
 from tests.pace import taking
-from tests.stores.etcd.fakes import Box, Peer, Server, closed_port, trusting
+from tests.stores.etcd.fakes import Box, Peer, Server, trusting
 
 PUT = Post("/kv/put", {})
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -329,7 +329,9 @@ def test_what_the_session_lives_by_or_lets_go_waits_behind_no_burst(
         run(main(server.port))
 
 
-def test_who_waits_in_line_blames_no_server(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_in_line_blames_no_server(
+    run: Run, monkeypatch: pytest.MonkeyPatch, closed_port: Callable[[], int]
+) -> None:
     monkeypatch.setattr(tasks, "MOST_AT_ONCE", 1)
     go_on = threading.Event()
 
@@ -405,7 +407,7 @@ def test_a_stream_that_spoke_while_the_loop_was_blocked_is_not_silent(run: Run) 
         run(main(server.port))
 
 
-def test_nobody_listens_for_the_stream(run: Run) -> None:
+def test_nobody_listens_for_the_stream(run: Run, closed_port: Callable[[], int]) -> None:
     async def main() -> None:
         connection = AsyncEtcdConnection([("127.0.0.1", closed_port())])
         with pytest.raises(StoreUnavailable):
@@ -415,7 +417,9 @@ def test_nobody_listens_for_the_stream(run: Run) -> None:
     run(main())
 
 
-def test_what_was_due_before_it_was_set_waits_for_its_turn_like_any_other(run: Run) -> None:
+def test_what_was_due_before_it_was_set_waits_for_its_turn_like_any_other(
+    run: Run, closed_port: Callable[[], int]
+) -> None:
     """A loop that was late; uvloop makes no timer of such, and a step may come before its turn does."""
     told: list[float] = []
 

@@ -20,7 +20,7 @@ from recipes.stores.redis.places import Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from recipes.stores.redis.wire import SCRIPT, SHA
 from tests.pace import taking
-from tests.stores.etcd.fakes import PEM, Server, closed_port, trusting
+from tests.stores.etcd.fakes import PEM, Server, trusting
 from tests.stores.redis.fakes import BEGIN, GET, NOTHING, RUN, Box, Peer, Redis, hang
 
 Connect = Callable[..., Any]
@@ -270,7 +270,9 @@ def test_a_sentinel_whose_reply_is_not_understood_is_no_answer(connect: Connect,
     assert "not understood" in error.detail
 
 
-def test_a_server_that_is_not_there_is_no_answer_and_nothing_was_sent(connect: Connect) -> None:
+def test_a_server_that_is_not_there_is_no_answer_and_nothing_was_sent(
+    connect: Connect, closed_port: Callable[[], int]
+) -> None:
     error = raised(connect(closed_port()), GET)
     assert isinstance(error, StoreUnavailable)
     assert (error.detail, error.unsent, error.store) == ("Connection refused", True, "redis://fake")

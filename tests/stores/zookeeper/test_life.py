@@ -43,13 +43,6 @@ from tests.run.test_struck import Strike
 from tests.stores.zookeeper.conftest import Box, Connections, answered, descriptors, let_go
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
-
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
 # Beginning.
 
 
@@ -62,8 +55,8 @@ def test_making_a_connection_does_nothing(connections: Connections) -> None:
         connection.ask(Connect(4.0))
 
 
-def test_a_refused_connection_fails_at_once(connections: Connections) -> None:
-    hosts = f"127.0.0.1:{unused_port()}"
+def test_a_refused_connection_fails_at_once(connections: Connections, closed_port: Callable[[], int]) -> None:
+    hosts = f"127.0.0.1:{closed_port()}"
     with taking(1), pytest.raises(StoreUnavailable, match=rf"{hosts}: .*refused"):
         connections(hosts).ask(Connect(4.0))
 
@@ -79,8 +72,10 @@ def test_hosts_that_do_not_resolve_are_named(
         connections("no.invalid:2181").ask(Connect(4.0))
 
 
-def test_the_servers_that_fail_are_passed_over(connections: Connections, server: FakeZooKeeper) -> None:
-    connection = connections.connected(f"127.0.0.1:{unused_port()},{server.hosts}", randomize_hosts=False)
+def test_the_servers_that_fail_are_passed_over(
+    connections: Connections, server: FakeZooKeeper, closed_port: Callable[[], int]
+) -> None:
+    connection = connections.connected(f"127.0.0.1:{closed_port()},{server.hosts}", randomize_hosts=False)
     assert connection.ask(Exists("/")) is not None
 
 
