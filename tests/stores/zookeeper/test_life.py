@@ -542,7 +542,7 @@ def test_an_interrupt_of_a_batch_leaves_nobody_behind(
                 connection.ask(Batch((Exists("/"), Exists("/"), Exists("/"))))
         except KeyboardInterrupt:
             # The next call would be answered with its time-out only.
-            assert connection.ask(Exists("/"), 2) is not None, strike.where
+            assert connection.ask(Exists("/")) is not None, strike.where
             assert not client._queue, strike.where
         else:
             break
@@ -578,9 +578,9 @@ def test_a_signal_handler_is_answered_amid_what_it_broke_into(
     connection.ask(Create("/q"))
     answers: list[Any] = []
     for at in itertools.count(1):
-        handled = Handled(at, lambda: answers.append(connection.ask(Exists("/none"), 2)))
+        handled = Handled(at, lambda: answers.append(connection.ask(Exists("/none"))))
         with handled:
-            replies = connection.ask(Batch((Exists("/q"), Exists("/"), Children("/q"))), 2)
+            replies = connection.ask(Batch((Exists("/q"), Exists("/"), Children("/q"))))
         assert [type(reply) for reply in replies] == [Stat, Stat, tuple], handled.where
         if not handled.where:
             break
