@@ -247,9 +247,9 @@ def test_a_black_hole_is_left_in_time(connect: Connect) -> None:
     with Server(lambda peer, number: peer.hang()) as server:
         api = connect(server.port)
         for request in (PUT, Watch(b"k", Box()), Batch((Watch(b"k", Box()), PUT))):
-            with taking(1):
+            with taking(1.5):
                 try:
-                    reply = api.ask(request, 0.05)
+                    reply = api.ask(request, 0.5)
                 except StoreUnavailable as error:
                     reply = (error,)
                 assert all("in time" in str(part) and not part.unsent for part in reply)
