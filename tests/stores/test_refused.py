@@ -58,7 +58,7 @@ def test_a_refused_connection_is_said_in_a_few_lines(opens: Raises, url: str) ->
 def test_a_wait_that_had_no_answer_names_the_reason_once(url: str) -> None:
     client = recipes.connect(url)
     with pytest.raises(recipes.LockTimeout) as caught:
-        client.lock("x").acquire(timeout=0.3)
+        client.lock("x").acquire(timeout=2.0)
     client.close()
     cause = caught.value.__cause__
     assert isinstance(cause, recipes.StoreUnavailable)
