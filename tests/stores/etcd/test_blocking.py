@@ -19,6 +19,7 @@ from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.sockets import Conn
 from tests.stores.etcd.fakes import Box, Peer, Server
+from tests.threads import until_ended
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def connections() -> Iterator[list[EtcdConnection]]:
     yield made
     for connection in made:
         connection.close()
+    until_ended("recipes-etcd", 10)
 
 
 def open_files() -> int:
@@ -76,6 +78,7 @@ def test_nothing_stays_open(connections: list[EtcdConnection]) -> None:
             connection = connection_to(server, connections)
             connection.ask(Watch(b"k", Box()), 5)
             connection.close()
+            until_ended("recipes-etcd", 10)
             assert connection._reader._wake_out is None
             assert connection._reader._conns == {}
         # The server closes its side when it sees the end of ours.

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.stores.redis.fakes import AsyncApi, BlockingApi, UvloopApi
+from tests.threads import until_ended
 
 
 @pytest.fixture(params=[BlockingApi, AsyncApi, UvloopApi], ids=["blocking", "asyncio", "uvloop"])
@@ -21,6 +21,4 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     yield make
     for api in apis:
         api.end()
-    assert not [
-        thread for thread in threading.enumerate() if thread.name == "recipes-listener" and thread.is_alive()
-    ]
+    until_ended("recipes-listener", 10)
