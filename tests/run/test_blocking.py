@@ -53,19 +53,8 @@ def client(backend: FaultyBackend) -> Iterator[Client]:
 
 def cleaned(client: Client) -> None:
     """Wait until the cleaner has done all it was given."""
-    done = threading.Event()
     runtime = client._runtime
-    runtime.cleaned_before = runtime.cleaned  # type: ignore[attr-defined]
-
-    def tell(job: Job) -> None:
-        runtime.cleaned_before(job)  # type: ignore[attr-defined]
-        if not runtime.cleaning:
-            done.set()
-
-    runtime.cleaned = tell  # type: ignore[method-assign]
-    if runtime.cleaning:
-        assert done.wait(SOON_S), "the cleaner is not done"
-    del runtime.cleaned
+    assert eventually(lambda: not runtime.cleaning, SOON_S, every_s=0.002), "the cleaner is not done"
 
 
 def on(kind: str, error: Callable[[], BaseException], times: int = 1) -> Callable[[Any], None]:
