@@ -166,6 +166,7 @@ def test_a_call_that_has_ended_hears_of_nothing(backend: FaultyBackend, client: 
     with Client(backend, SETTINGS) as beside:
         with pytest.raises(LockTimeout):
             beside.lock("x").acquire(timeout=0.05)
+        cleaned(beside)
         assert list(beside._runtime.state.calls) == []
 
 
