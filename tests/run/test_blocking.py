@@ -187,7 +187,8 @@ def test_locks_of_one_name_exclude_each_other_and_others_do_not(client: Client) 
 
 def test_a_waiter_gets_it_in_order(backend: FaultyBackend, client: Client) -> None:
     grant = client.lock("x").acquire()
-    waiters = [queued(backend, Client(backend, SETTINGS)) for _ in range(3)]
+    others = [Client(backend, SETTINGS) for _ in range(3)]
+    waiters = [queued(backend, other) for other in others]
     tokens = [grant.token]
     for waiter in waiters:
         assert waiter.is_alive()
@@ -196,6 +197,8 @@ def test_a_waiter_gets_it_in_order(backend: FaultyBackend, client: Client) -> No
         tokens.append(grant.token)
     assert tokens == sorted(tokens)
     grant.release()
+    for other in others:
+        other.close()
 
 
 def test_a_waiter_of_the_same_client_is_woken_without_a_watch(backend: FaultyBackend, client: Client) -> None:
