@@ -1012,7 +1012,6 @@ def test_close_ends_who_waits_in_the_queue(backend: FaultyBackend, client: Clien
 
 def test_close_ends_who_waits_for_a_session(backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store hangs, and whoever waits for it must not hang for ever."""
-    monkeypatch.setattr("recipes._run.blocking.CLOSE_WITHIN_S", 0.02)
     client = Client(backend, SETTINGS)
     opening, go_on = threading.Event(), threading.Event()
 
@@ -1027,7 +1026,9 @@ def test_close_ends_who_waits_for_a_session(backend: FaultyBackend, monkeypatch:
     with client._runtime._starting:
         keepalive = client._runtime._keepalive
     assert keepalive is not None
-    client.close()
+    with monkeypatch.context() as patch:
+        patch.setattr("recipes._run.blocking.CLOSE_WITHIN_S", 0.02)
+        client.close()
     with pytest.raises(ClientClosed):
         waiter.outcome()
     go_on.set()
