@@ -241,6 +241,7 @@ def test_a_refusal_is_told_to_all_and_the_next_to_come_tries_again(
             seen.next()
     other.close()
     backend.before = lambda request: None
+    other = observing(client)
     assert other.next() == []
     one.close()
     grant = client.lock("x").acquire()
