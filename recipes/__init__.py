@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         BarrierBroken,
         BarrierMismatch,
         ClientClosed,
+        Closed,
         LatchMismatch,
         LockError,
         LockLost,
