@@ -23,7 +23,11 @@ LATE_S = 1.0
 """For about as long clients in tests wait for an answer, if not longer."""
 
 TOO_LATE = (LockLost, OutcomeUnknown, SessionLost, StoreTimeout, StoreUnavailable)
-SAYS_SO = re.compile(r"in time|did not answer|not answered|not renewed|has (ended|expired) on the store")
+SAYS_SO = re.compile(
+    r"in time|did not answer|not answered|not renewed|has (ended|expired) on the store"
+    r"|nothing within [\d.e+-]+ s\b|the server has ended the session"  # ZooKeeper's client
+    r"|servers answered, (too few|and \d+ have to(;? check|$))"  # redlock's; what one of them said comes after
+)
 """Which errors say that an answer or a renewal came too late; others say that something is wrong."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
