@@ -124,6 +124,8 @@ def pytest_runtest_makereport(
         if hasattr(report.longrepr, "addsection"):
             said = "\n".join(f"{who}: {late_s:.2f} s" for who, late_s in late.told().items())
             report.longrepr.addsection("Ready, and kept from running", said)
+    if call.when == "teardown" and LATENESS in item.stash:
+        item.stash[LATENESS].close()
     return report
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from integration.harness.process import alive
+from integration.harness.family import put_off_with_children
+from integration.harness.process import forget_ended, lateness_of_all
 from recipes import LockLost, OutcomeUnknown, SessionLost, StoreTimeout, StoreUnavailable
-from tests.pace import grown_s, put_off
+from tests.pace import Pace, grown_s, put_off
 
 __all__ = ["LATE_S", "Lateness", "PutOff"]
 
@@ -26,9 +27,12 @@ TOO_LATE = (LockLost, OutcomeUnknown, SessionLost, StoreTimeout, StoreUnavailabl
 SAYS_SO = re.compile(
     r"in time|did not answer|not answered|not renewed|has (ended|expired) on the store"
     r"|nothing within [\d.e+-]+ s\b|the server has ended the session"  # ZooKeeper's client
-    r"|servers answered, (too few|and \d+ have to(;? check|$))"  # redlock's; what one of them said comes after
+    r"|servers answered, (too few|and \d+ have to(;? check|$))"  # redlock's; one's own words come after
 )
 """Which errors say that an answer or a renewal came too late; others say that something is wrong."""
+
+STOOD_S = 0.1
+"""By so much a thread that only naps is overdue where a machine stands still; by less on any busy one."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STEAL = 8
@@ -38,15 +42,29 @@ Seen = dict[str, dict[str, float]]
 
 
 class Lateness:
-    """Measures, from its making on, for how long a test, its servers and the machine did not run."""
+    """Measures, from its making to its closing, for how long a test, its servers and the machine did not run.
+
+    What the kernel says of a thread goes with it, and it says nothing of a machine that was itself stopped.
+    So a thread that only naps tells besides for how long all stood still.
+    """
 
     def __init__(self) -> None:
+        forget_ended()
         self._before = _seen()
         self._failed: list[bool] = []
+        self._open = ExitStack()
+        self._pace = self._open.enter_context(Pace())
 
     def told(self) -> dict[str, float]:
         """Return for how many seconds each process, its threads taken together, was ready and did not run."""
-        return {who: grown_s(self._before.get(who, {}), threads) for who, threads in _seen().items()}
+        seen = _seen()
+        seen["the test"].pop(self._pace.thread_id, None)
+        grown = {who: grown_s(self._before.get(who, {}), threads) for who, threads in seen.items()}
+        return {**grown, "a thread that only naps": self._pace.stood_s(STOOD_S)}
+
+    def close(self) -> None:
+        """End the measuring; what was noted stays."""
+        self._open.close()
 
     def failed(self, error: BaseException) -> None:
         """Note how the test, or what comes before or after it, failed just now."""
@@ -72,7 +90,9 @@ class PutOff:
 
     def _now(self) -> dict[str, float]:
         return {
-            thread: late_s for process in self._processes for thread, late_s in _of_family(process).items()
+            thread: late_s
+            for process in self._processes
+            for thread, late_s in put_off_with_children(process).items()
         }
 
 
@@ -95,26 +115,7 @@ def _under_way(error: BaseException) -> Iterator[BaseException]:
 
 def _seen() -> Seen:
     """Return how late each thread was so far, by the process that it is of."""
-    seen = {"the test": put_off(), "the machine": dict(_taken())}
-    for server in alive():
-        seen[f"{server.label} at {server.port}"] = _of_family(server.pid)
-    return seen
-
-
-def _of_family(process: int) -> dict[str, float]:
-    """Return how late each thread was so far of a process and of all that it started."""
-    return {f"{one}/{thread}": late_s for one in _family(process) for thread, late_s in put_off(one).items()}
-
-
-def _family(process: int) -> Iterator[int]:
-    """Yield a process and all that it started, as a database does for each connection."""
-    yield process
-    children: list[str] = []
-    with suppress(OSError):  # it has ended
-        for thread in Path(f"/proc/{process}/task").glob("*/children"):
-            children += thread.read_text().split()
-    for child in children:
-        yield from _family(int(child))
+    return {"the test": put_off(), "the machine": dict(_taken()), **lateness_of_all()}
 
 
 def _taken() -> Iterator[tuple[str, float]]:

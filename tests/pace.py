@@ -112,6 +112,17 @@ class Pace:
             late_s += max(0.0, min(end, woken_at) - max(begin, due_at))
         return late_s if since is not None or until is not None else late_s + self._others_put_off_s()
 
+    @property
+    def thread_id(self) -> str:
+        """By which `put_off` knows the thread that naps."""
+        return self._mine.thread_id
+
+    def stood_s(self, at_least_s: float) -> float:
+        """Return for how long the thread was overdue, counting only what was as long as this at a time."""
+        overdue = [*self._mine.overdue, (self._mine.due_at, boot_time())]
+        spans = (woken_at - max(self._began_at, due_at) for due_at, woken_at in overdue)
+        return sum(span_s for span_s in spans if span_s >= at_least_s)
+
     def _others_put_off_s(self) -> float:
         now = put_off()
         now.pop(self._mine.thread_id, None)

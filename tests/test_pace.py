@@ -83,6 +83,16 @@ def test_only_what_lies_between_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert pace.late_s(due_at + 9, due_at + 19) == pytest.approx(1)
 
 
+def test_only_what_is_long_counts_as_a_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stalled, "_nap", lambda self: None)
+    monkeypatch.setattr(pace_module, "_Napper", Stalled)
+    with Pace() as pace:
+        began = pace._began_at
+        pace._mine.overdue = [(began - 3, began - 1), (began - 1, began + 1.5), (began + 2, began + 2.05)]
+        pace._mine.due_at = math.inf
+        assert pace.stood_s(0.1) == pytest.approx(1.5)
+
+
 class Seen(list[tuple[float, float]]):
     """Naps that count how many of them are looked at."""
 

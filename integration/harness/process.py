@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Self
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from integration.harness.clock import Clock
+from integration.harness.family import put_off_with_children
 from integration.harness.throwaway import ServerUnavailable, memory_directory, tethered, wait_ready
 
-__all__ = ["Server", "ServerUnavailable", "alive", "eventually"]
+__all__ = ["Server", "ServerUnavailable", "alive", "eventually", "forget_ended", "lateness_of_all"]
 
 _starter = ThreadPoolExecutor(1, "server-starter")
 """Every server is started from this one thread: a tethered process dies with the *thread* that made it."""
@@ -32,6 +33,23 @@ _alive: weakref.WeakSet[Server] = weakref.WeakSet()
 def alive() -> list[Server]:
     """Return the servers that this process has running, each a process of its own."""
     return [one for one in list(_alive) if one._process is not None and one.running]
+
+
+_ended: dict[str, dict[str, float]] = {}
+"""How late each thread was of the servers that were ended, when they were."""
+
+
+def lateness_of_all() -> dict[str, dict[str, float]]:
+    """Return how late each thread was so far, by the server; of one that was ended, until then."""
+    seen = {who: dict(threads) for who, threads in list(_ended.items())}
+    for server in alive():
+        seen.setdefault(server.who, {}).update(put_off_with_children(server.pid))
+    return seen
+
+
+def forget_ended() -> None:
+    """Forget the servers that were ended so far."""
+    _ended.clear()
 
 
 def eventually(check: Callable[[], object], within_s: float, *, every_s: float = 0.05) -> bool:
@@ -104,6 +122,11 @@ class Server(ABC):
         return f"{self.host}:{self.port}"
 
     @property
+    def who(self) -> str:
+        """Return which of all servers it is."""
+        return f"{self.label} at {self.port}"
+
+    @property
     def pid(self) -> int:
         """Return the id of the running process."""
         assert self._process is not None, f"{self.label} should have been started"
@@ -148,6 +171,7 @@ class Server(ABC):
         """Ask the server to end and wait for it; kill it if it does not."""
         if self._process is None:
             return
+        self._note_lateness()
         self._signal(self.ends_by)
         self.resume()  # a paused process hears nothing but SIGKILL
         try:
@@ -158,6 +182,7 @@ class Server(ABC):
     def kill(self) -> None:
         """End the server at once (SIGKILL), paused or not."""
         if self._process is not None:
+            self._note_lateness()
             self._signal(signal.SIGKILL)
             self._process.wait()
 
@@ -205,6 +230,11 @@ class Server(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _note_lateness(self) -> None:
+        """Keep for how long it did not run, which the kernel tells of running processes alone."""
+        if self.running:
+            _ended.setdefault(self.who, {}).update(put_off_with_children(self.pid))
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
