@@ -71,13 +71,15 @@ def test_fault_02_a_leader_stopped_past_its_session(lab: Lab) -> None:
 def test_fault_01_kill_of_the_leader(lab: Lab) -> None:
     leader = lab.worker("candidate", lab.name, "first")
     begun = until(leader, "begins")[-1]
-    second, third = (lab.worker("candidate", lab.name, value) for value in ("second", "third"))
+    second, third = (
+        lab.worker("candidate", lab.name, value, session_s=LASTING_S) for value in ("second", "third")
+    )
     for one in (second, third):
         until(one, "election.queued")
 
     killed_at = boot_time()
     leader.kill()
-    looking = lab.actor()
+    looking = lab.actor(session_timeout=LASTING_S)
     observed = looking.client.election(lab.name).observe()
     while (seen := looking.call(observed.next, 60)) is None or seen.token == begun["token"]:
         pass

@@ -16,7 +16,7 @@ SOON_S = 20
 
 @at_once(silent=LOSSES)
 def test_fault_12_reply_to_create_lost_and_the_lock_is_free(lab: Lab, silent: bool) -> None:
-    client = lab.actor(proxied=True)
+    client = lab.actor(proxied=True, session_timeout=LASTING_S)
     first = client.acquire(lab.name)
     assert first.release()
 
@@ -81,9 +81,9 @@ def test_fault_12_create_lands_after_the_caller_has_left(lab: Lab) -> None:
 
 @at_once(silent=LOSSES)
 def test_fault_13_reply_to_delete_lost(lab: Lab, silent: bool) -> None:
-    client = lab.actor(proxied=True)
+    client = lab.actor(proxied=True, session_timeout=LASTING_S)
     held = client.acquire(lab.name)
-    waiting = lab.actor().start_acquire(lab.name)
+    waiting = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name)
 
     trap = lab.proxy.drop_reply(match=deletes(lab.server), silent=silent)

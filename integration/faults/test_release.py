@@ -6,7 +6,7 @@ import asyncio
 
 import recipes
 from integration import servers
-from integration.faults.labs import LASTING_S, SESSION_S, Lab, at_once
+from integration.faults.labs import LASTING_S, Lab, at_once
 from integration.faults.looking import remove, token_of
 from integration.proxy import Proxy
 from recipes._run.clock import boot_time
@@ -93,8 +93,8 @@ def test_fault_32_contender_of_a_holder_deleted(lab: Lab) -> None:
 
 @at_once()
 def test_fault_32_contender_of_a_waiter_deleted(lab: Lab) -> None:
-    held = lab.actor().acquire(lab.name)
-    waiting = lab.actor().start_acquire(lab.name)
+    held = lab.actor(session_timeout=LASTING_S).acquire(lab.name)
+    waiting = lab.actor(session_timeout=LASTING_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name, position=1)
     (queued,) = [path for path in lab.contenders() if token_of(lab.server, path) != held.token]
 
@@ -104,7 +104,7 @@ def test_fault_32_contender_of_a_waiter_deleted(lab: Lab) -> None:
     if isinstance(lab.server, servers.ZooKeeper) and not granted.verify():
         # The blocker's deletion proves the session, and not a node that somebody else deleted (S2
         # exempts operators): what was granted is found lost by the first renewal or verify.
-        assert granted.wait_lost(2 * SESSION_S)
+        assert granted.wait_lost(2 * LASTING_S)
         assert granted.release() is False
         lab.seen.wait("lock.lost", name=lab.name, token=granted.token)
         granted = lab.actor().acquire(lab.name, timeout=SOON_S)

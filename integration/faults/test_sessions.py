@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from integration import servers
-from integration.faults.labs import SESSION_S, Lab, at_once
+from integration.faults.labs import Lab, at_once
 from integration.faults.looking import hold_fault
 from integration.harness.embedded import LAST, EmbeddedZooKeeper
 from integration.needing import needed
@@ -52,9 +52,9 @@ def path(lab: Lab) -> str:
 
 @at_once(asked=(False, True))
 def test_fault_15_session_ended_on_the_server(lab: Lab, asked: bool) -> None:
-    one = lab.actor(session_timeout=LONG_S if asked else SESSION_S)
+    one = lab.actor(session_timeout=LONG_S)
     held, also = one.acquire(lab.name), one.acquire("another")
-    waiting = lab.actor().start_acquire(lab.name)
+    waiting = lab.actor(session_timeout=LONG_S).start_acquire(lab.name)
     lab.seen.wait("lock.queued", name=lab.name)
     session = one.client.session.id
     renewal_s = one.client.session.timeout / held.grant._hold.session.protocol.renewals_per_ttl

@@ -12,7 +12,7 @@ __all__ = ["put_off_with_children"]
 
 
 def put_off_with_children(process: int) -> dict[str, float]:
-    """Return for how many seconds each thread of a process and of all it started was ready and did not run."""
+    """Return for how many seconds each thread of a process and all it started was ready and did not run."""
     return {f"{one}/{thread}": late_s for one in _family(process) for thread, late_s in put_off(one).items()}
 
 

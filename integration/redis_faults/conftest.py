@@ -13,7 +13,7 @@ from integration.proxy import Proxy
 from integration.redis_faults.nodes import Kept
 from recipes.stores.redis.keys import Keys
 
-SESSION_S = 3.0
+SESSION_S = 6.0  # of one that is not to end by itself where a machine stands still for three seconds
 REQUEST_S = 1.0
 
 

@@ -58,7 +58,7 @@ def test_fault_12_a_join_that_was_asked_again_arrives_late(lab: Lab) -> None:
 
 def test_fault_12_a_renewal_overtakes_the_answer_to_a_join(lab: Lab) -> None:
     """The server keeps a contender for at least as long as its holder believes."""
-    session_s = 3 * SESSION_S
+    session_s = 9.0
     one = lab.client(proxied=True, session_timeout=session_s, request_timeout=0.6 * session_s)
     trap = lab.proxy.drop_reply(match=matching("join"), silent=True)
     renewed = lab.proxy.expect(matching("pexpire"))
