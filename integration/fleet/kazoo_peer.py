@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "read+exclusive": ("ReadLock", (EXCLUSIVE_OURS,)),
 }
 CANDIDATES = {"election": (), "election+": (OURS,)}
-TRY_S = 1.0
+TRY_S = 3.0  # one that does not wait for ours may be on a machine that stands still
 """How long a candidate, which cannot look without waiting, queues behind others before a try has failed."""
 
 

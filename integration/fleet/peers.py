@@ -30,7 +30,10 @@ __all__ = ["PATIENCE_S", "Candidate", "Elect", "Etcdctl", "Peer", "Program"]
 
 PATIENCE_S = 60.0
 TRY_S = 0.3
-"""How long a client that cannot look without waiting stands behind others before a try has failed."""
+"""How long a client that cannot look without waiting stands behind others before a try has failed.
+
+``etcdctl`` waits for all, so it need be no longer.
+"""
 
 COUNT = 'n=$(cat "$0"); sleep 0.001; printf %s $((n + 1)) > "$0"'
 

@@ -14,7 +14,7 @@ import org.apache.curator.retry.RetryOneTime;
  * <p>Run as {@code Fleet ADDRESS [SECONDS]}; all locks that are used share one session, of so many seconds.
  */
 public final class Fleet {
-    private static final long PATIENCE_MS = 1_000;
+    private static final long PATIENCE_MS = 3_000; // one that does not wait may be on a machine that stands still
     private static final long UNOPPOSED_MS = 30_000;
 
     private final CuratorFramework client;
