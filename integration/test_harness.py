@@ -126,7 +126,7 @@ def _exists(pid: int) -> bool:
     try:
         # A zombie that nobody collects is gone too.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter, if it ends while it is read
         return False
 
 

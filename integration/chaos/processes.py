@@ -74,5 +74,5 @@ class Process:
     def _state(self) -> str:
         try:
             return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter, if it ends while it is read
             return "X"
