@@ -25,7 +25,7 @@ PARTIES = 8
 HASTY = 0.05
 UNKNOWN = "it is not known"
 """What is said to one whose session was lost if it cannot find out any more."""
-SESSION_S = 6  # only the killed are to lose theirs
+SESSION_S = 12  # only the killed are to lose theirs
 PATIENCE_S, CLOSED_S = 900, 30
 GENERATIONS = pytest.mark.parametrize(
     "wanted", [pytest.param((60, 3), id="60"), pytest.param((1000, 10), marks=pytest.mark.long, id="1000")]

@@ -19,7 +19,7 @@ from integration.barrier import NAME
 from integration.crowd.visits import APIS, Tasks, Threads
 from recipes._programs.barrier import Party
 
-SHORT_S, LONG_S = (0.0005, 0.02), 10.0
+SHORT_S, LONG_S = (0.0005, 0.02), 20.0  # the latter outlasts the session of one that was killed
 
 
 class Meetings:

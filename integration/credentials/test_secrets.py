@@ -135,7 +135,7 @@ def tokens(one: Actor) -> list[str]:
 
 @pytest.mark.parametrize("api", APIS)
 def test_no_secret_shows(server: servers.Server, prefix: str, heard: Heard, api: str) -> None:
-    options = {**server.options, "session_timeout": 8, "request_timeout": 1}
+    options = {**server.options, "session_timeout": 20, "request_timeout": 1}
     told: list[str] = []
     secrets = [SENTINEL]
     with Proxy.of(server) as proxy, contextlib.ExitStack() as stack:
