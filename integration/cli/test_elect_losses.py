@@ -10,13 +10,17 @@ from integration import servers
 from integration.cli.test_run_losses import OPTIONS, TTL_S, on
 from recipes._run.clock import boot_time
 from tests.cli.runs import Run
+from tests.pace import Pace
 
 
 @on("zookeeper-3.8")
 def test_an_outage_ends_the_command_in_time_and_not_the_campaign(
     server: servers.Server, prefix: str, url: str, tmp_path: Path
 ) -> None:
-    with Run(url, tmp_path / "run", *OPTIONS, words=("family", "stubborn"), by="elect") as run:
+    with (
+        Pace() as pace,
+        Run(url, tmp_path / "run", *OPTIONS, words=("family", "stubborn"), by="elect") as run,
+    ):
         run.until("child")
         with recipes.connect(url) as client:
             first = client.election("x").leader()
@@ -24,7 +28,7 @@ def test_an_outage_ends_the_command_in_time_and_not_the_campaign(
         stopped_at = boot_time()
         try:
             run.gone_at()
-            assert boot_time() - stopped_at < TTL_S
+            assert boot_time() - stopped_at < TTL_S + pace.late_s(stopped_at)
             assert run.noted("child-SIGTERM")
             run.until_said("campaigning again")
             run.forget("child", "near", "far")
