@@ -17,6 +17,7 @@ from typing import Any
 import recipes
 from integration.barrier import NAME
 from integration.crowd.visits import APIS, Tasks, Threads
+from integration.opening import opened, opened_in_tasks
 from recipes._programs.barrier import Party
 
 SHORT_S, LONG_S = (0.0005, 0.02), 20.0  # the latter outlasts the session of one that was killed
@@ -59,7 +60,7 @@ class Meetings:
 
 def blocking(url: str, settings: dict[str, Any]) -> None:
     """Be a thread."""
-    with recipes.connect(url, session_timeout=settings["session_s"]) as client:
+    with opened(url, session_timeout=settings["session_s"]) as client:
         meetings = Meetings(client, Threads(), settings)
         print("ready", flush=True)
         sys.stdin.readline()
@@ -70,7 +71,7 @@ def blocking(url: str, settings: dict[str, Any]) -> None:
 
 async def tasks(url: str, settings: dict[str, Any]) -> None:
     """Be a task."""
-    async with recipes.connect_async(url, session_timeout=settings["session_s"]) as client:
+    async with await opened_in_tasks(url, session_timeout=settings["session_s"]) as client:
         meetings = Meetings(client, Tasks(), settings)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)

@@ -14,10 +14,10 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-import recipes
 from integration import servers
 from integration.crowd.bank import Bank, Witness
 from integration.crowd.visits import APIS, Found, Member, Tasks, Threads
+from integration.opening import opened, opened_in_tasks
 
 SESSION_S = 30
 SETTLED_S = 5
@@ -58,7 +58,7 @@ def _ours() -> list[str]:
 def blocking(url: str, settings: dict[str, Any]) -> None:
     """Be threads."""
     api, found = Threads(), Found()
-    with recipes.connect(url, session_timeout=SESSION_S) as client:
+    with opened(url, session_timeout=SESSION_S) as client:
         crew = members(client, api, settings, found)
         print("ready", flush=True)
         sys.stdin.readline()
@@ -81,7 +81,7 @@ def _run(member: Member, settings: dict[str, Any], found: Found) -> None:
 async def tasks(url: str, settings: dict[str, Any]) -> None:
     """Be tasks."""
     api, found = Tasks(), Found()
-    async with recipes.connect_async(url, session_timeout=SESSION_S) as client:
+    async with await opened_in_tasks(url, session_timeout=SESSION_S) as client:
         crew = members(client, api, settings, found)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)

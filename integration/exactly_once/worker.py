@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import recipes
+from integration.opening import opened, opened_in_tasks
 
 __all__ = ["KINDS"]
 
@@ -121,8 +122,8 @@ class Blocking(Threads):
     """This package."""
 
     def __init__(self, url: str, name: str, session_s: float) -> None:
-        client = recipes.connect(url, session_timeout=session_s, request_timeout=REQUEST_S)
-        self.counter = client.open().counter(name)
+        client = opened(url, session_timeout=session_s, request_timeout=REQUEST_S)
+        self.counter = client.counter(name)
 
     def get(self) -> int:
         return self.counter.get()
@@ -143,8 +144,8 @@ class Asyncio(Adder):
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     async def _open(self, url: str, name: str, session_s: float) -> Any:
-        client = recipes.connect_async(url, session_timeout=session_s, request_timeout=REQUEST_S)
-        return (await client.open()).counter(name)
+        client = await opened_in_tasks(url, session_timeout=session_s, request_timeout=REQUEST_S)
+        return client.counter(name)
 
     def get(self) -> int:
         return int(self._run(self.counter.get()))

@@ -15,6 +15,7 @@ import threading
 from typing import Any
 
 import recipes
+from integration.opening import opened_in_tasks
 from recipes import events
 from recipes._run.clock import boot_time
 
@@ -87,7 +88,7 @@ def blocking(url: str, session_s: float, name: str, value: str) -> None:
 async def tasks(url: str, session_s: float, name: str, value: str) -> None:
     """Run with an asyncio client."""
     candidate = Candidate()
-    async with recipes.connect_async(url, session_timeout=session_s) as client:
+    async with await opened_in_tasks(url, session_timeout=session_s) as client:
         running = asyncio.create_task(client.election(name).run(candidate.work_in_tasks, value))
         print("ready", flush=True)
         reader = asyncio.StreamReader()

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import recipes
+from integration.opening import opened, opened_in_tasks
 
 BYTES_ACKED = 120  # where the kernel's struct tcp_info has it, as 64 bits
 
@@ -99,7 +99,7 @@ def fork(client: Any, grant: Any, name: str) -> dict[str, Any]:
 
 def blocking(url: str, session_s: float, name: str) -> None:
     """Hold with a blocking client."""
-    with recipes.connect(url, session_timeout=session_s) as client:
+    with opened(url, session_timeout=session_s) as client:
         grant = client.lock(name).acquire()
         print("ready", flush=True)
         print(json.dumps(fork(client, grant, name)), flush=True)
@@ -111,7 +111,7 @@ def blocking(url: str, session_s: float, name: str) -> None:
 
 async def tasks(url: str, session_s: float, name: str) -> None:
     """Hold with an asyncio client."""
-    async with recipes.connect_async(url, session_timeout=session_s) as client:
+    async with await opened_in_tasks(url, session_timeout=session_s) as client:
         grant = await client.lock(name).acquire()
         print("ready", flush=True)
         print(json.dumps(fork(client, grant, name)), flush=True)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import recipes
+from integration.opening import opened
 from recipes._run.clock import boot_time
 
 SHORTEST_S, LONGEST_S = 0.0002, 0.004
@@ -91,8 +92,8 @@ def calls_on(client: Any, name: str) -> list[Callable[[], object]]:
 def main() -> None:
     """Weather the storm."""
     url, session_s, seconds, seed = sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), sys.argv[5]
-    with recipes.connect(url, session_timeout=session_s) as other:
-        client = recipes.connect(url, session_timeout=session_s).open()
+    with opened(url, session_timeout=session_s) as other:
+        client = opened(url, session_timeout=session_s)
         print("ready", flush=True)
         storm = Storm(client, seed)
         calls, chance = calls_on(client, "a"), random.Random(f"{seed} main")

@@ -12,7 +12,7 @@ import json
 import sys
 from typing import Any
 
-import recipes
+from integration.opening import opened, opened_in_tasks
 from recipes._run.clock import boot_time
 
 ENOUGH_S = 10.0
@@ -36,7 +36,7 @@ def hog(grant: Any) -> None:
 
 async def tasks(url: str, session_s: float) -> None:
     """Hold with an asyncio client."""
-    async with recipes.connect_async(url, session_timeout=session_s) as client:
+    async with await opened_in_tasks(url, session_timeout=session_s) as client:
         grant = await client.lock("hogged").acquire()
         hog(grant)
         told = await grant.lost.wait(TOLD_S)
@@ -47,7 +47,7 @@ async def tasks(url: str, session_s: float) -> None:
 
 def blocking(url: str, session_s: float) -> None:
     """Hold with a blocking client."""
-    with recipes.connect(url, session_timeout=session_s) as client:
+    with opened(url, session_timeout=session_s) as client:
         grant = client.lock("hogged").acquire()
         hog(grant)
         told = grant.lost.wait(TOLD_S)

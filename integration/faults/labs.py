@@ -16,16 +16,15 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, Self
 
-import recipes
 from integration import servers
 from integration.faults.actors import APIS, Actor, actor
 from integration.faults.looking import L5_S, Seen, contenders
 from integration.faults.workers import Worker
+from integration.opening import open_patiently
 from integration.proxy import Proxy
-from recipes._run.clock import boot_time
 from tests.pace import Pace
 
-__all__ = ["LASTING_S", "REQUEST_S", "SESSION_S", "Lab", "at_once", "open_patiently"]
+__all__ = ["LASTING_S", "REQUEST_S", "SESSION_S", "Lab", "at_once"]
 
 SESSION_S = 6.0
 """Of a client that is to lose its session, and not before that: a machine may stand still for three seconds.
@@ -35,7 +34,6 @@ Its renewals are two seconds apart, and it is given up 0.6 s before its end.
 LASTING_S = 10.0  # of a client that outlives what is done to another; a lab that ends waits longer than this
 REQUEST_S = 2.0
 LONGEST_SCENARIO_S = 240
-LONGEST_OPEN_S = 30
 
 
 class Lab:
@@ -137,17 +135,6 @@ class Lab:
     def _last_words(self) -> str:
         said = self.server.log_path.read_text(errors="replace").splitlines()
         return next((line for line in said if line.startswith(("panic:", "fatal error:"))), "without a word")
-
-
-def open_patiently(one: Actor) -> None:
-    """Open a client, however long a busy machine takes to answer it: what is tested comes after that."""
-    until = boot_time() + LONGEST_OPEN_S
-    while True:
-        try:
-            return one.open()
-        except recipes.StoreUnavailable:
-            if boot_time() > until:
-                raise
 
 
 def at_once(

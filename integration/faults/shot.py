@@ -19,6 +19,7 @@ from typing import Any
 import recipes
 from integration import servers
 from integration.faults.storm import STEADY, Tally, Weather
+from integration.opening import opened
 from recipes._run.clock import boot_time
 from tests.pace import Pace
 
@@ -85,7 +86,7 @@ def calls(url: str, session_s: float, count: int, seed: str) -> None:
     """Shoot at one client."""
     strays, swallowed = 0, 0
     shooter, weather = Shooter(Weather((seed, "shots"))), Weather((seed, "names"))
-    with Pace() as pace, recipes.connect(url, session_timeout=session_s) as client:
+    with Pace() as pace, opened(url, session_timeout=session_s) as client:
         tally = Tally(count, pace)
         print("ready", flush=True)
         while tally.more():

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from typing import Any
 
-import recipes
+from integration.opening import opened, opened_in_tasks
 from recipes._run.clock import boot_time
 
 LONG_S = 4.0  # a machine may stand still for three seconds; the stop lasts longer
@@ -30,14 +30,14 @@ def spin(grant: Any) -> None:
 
 async def tasks(url: str, session_s: float) -> None:
     """Hold with an asyncio client."""
-    async with recipes.connect_async(url, session_timeout=session_s) as client:
+    async with await opened_in_tasks(url, session_timeout=session_s) as client:
         spin(await client.lock("spinning").acquire())
         print(f"again {(await client.lock('spinning').acquire(timeout=20)).held}", flush=True)
 
 
 def blocking(url: str, session_s: float) -> None:
     """Hold with a blocking client."""
-    with recipes.connect(url, session_timeout=session_s) as client:
+    with opened(url, session_timeout=session_s) as client:
         spin(client.lock("spinning").acquire())
         print(f"again {client.lock('spinning').acquire(timeout=20).held}", flush=True)
 

@@ -14,7 +14,7 @@ import select
 import sys
 from typing import Any
 
-import recipes
+from integration.opening import opened, opened_in_tasks
 from recipes._run.clock import boot_time
 
 
@@ -37,7 +37,7 @@ def seen(grant: Any) -> str:
 
 async def tasks(url: str, session_s: float, how: str, max_hold_s: float, seconds: float) -> None:
     """Hang in the loop of an asyncio client, which then renews nothing."""
-    async with recipes.connect_async(url, session_timeout=session_s) as client:
+    async with await opened_in_tasks(url, session_timeout=session_s) as client:
         asked_at = boot_time()
         grant = await client.lock("stuck", max_hold=max_hold_s).acquire()
         hang(asked_at, how, seconds)
@@ -47,7 +47,7 @@ async def tasks(url: str, session_s: float, how: str, max_hold_s: float, seconds
 
 def blocking(url: str, session_s: float, how: str, max_hold_s: float, seconds: float) -> None:
     """Hang in the thread that holds."""
-    with recipes.connect(url, session_timeout=session_s) as client:
+    with opened(url, session_timeout=session_s) as client:
         asked_at = boot_time()
         grant = client.lock("stuck", max_hold=max_hold_s).acquire()
         hang(asked_at, how, seconds)

@@ -18,10 +18,11 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.actors import Actor, actor
-from integration.faults.labs import Lab, at_once, open_patiently
+from integration.faults.labs import Lab, at_once
 from integration.faults.looking import creates, hold_fault
 from integration.harness.process import url_of
 from integration.harness.wire import Match, Request
+from integration.opening import open_patiently
 from integration.proxy import Proxy
 
 SOON_S = 20.0

@@ -14,8 +14,8 @@ import sys
 import time
 from typing import Any
 
-import recipes
 from integration.faults.looking import Seen
+from integration.opening import opened, opened_in_tasks
 from recipes._run.clock import boot_time
 
 
@@ -80,7 +80,7 @@ class Worker:
 
 def blocking(url: str, session_s: float) -> None:
     """Serve with a blocking client, in the main thread."""
-    with Seen() as seen, recipes.connect(url, session_timeout=session_s) as client:
+    with Seen() as seen, opened(url, session_timeout=session_s) as client:
         worker = Worker(client, seen)
         print("ready", flush=True)
         for line in sys.stdin:
@@ -94,7 +94,7 @@ async def tasks(url: str, session_s: float) -> None:
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     with Seen() as seen:
-        async with recipes.connect_async(url, session_timeout=session_s) as client:
+        async with await opened_in_tasks(url, session_timeout=session_s) as client:
             worker = Worker(client, seen)
             print("ready", flush=True)
             while line := await reader.readline():

@@ -19,6 +19,7 @@ from typing import Any
 import recipes
 from integration.crowd.visits import APIS, Tasks, Threads
 from integration.multilock import NAMES
+from integration.opening import opened, opened_in_tasks
 
 WAYS = {"wait": 10, "timeout": 3, "try": 3, "cancel": 2}
 SHORTEST_S, LONGEST_S = 0.001, 0.3
@@ -96,7 +97,7 @@ def tell(rounds: Rounds) -> None:
 
 def blocking(url: str, settings: dict[str, Any]) -> None:
     """Be a thread."""
-    with recipes.connect(url, session_timeout=settings["session_s"]) as client:
+    with opened(url, session_timeout=settings["session_s"]) as client:
         rounds = Rounds(client, Threads(), settings)
         print("ready", flush=True)
         sys.stdin.readline()
@@ -107,7 +108,7 @@ def blocking(url: str, settings: dict[str, Any]) -> None:
 
 async def tasks(url: str, settings: dict[str, Any]) -> None:
     """Be a task."""
-    async with recipes.connect_async(url, session_timeout=settings["session_s"]) as client:
+    async with await opened_in_tasks(url, session_timeout=settings["session_s"]) as client:
         rounds = Rounds(client, Tasks(), settings)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)

@@ -9,6 +9,7 @@ import pytest
 
 from integration.faults.actors import APIS, Actor, actor
 from integration.needing import needed
+from integration.opening import open_patiently
 from integration.proxy import Proxy
 from integration.redis_faults.nodes import Kept
 from recipes.stores.redis.keys import Keys
@@ -38,7 +39,7 @@ class Lab:
         settings = {"session_timeout": SESSION_S, "request_timeout": REQUEST_S, "restart_grace": 0, **options}
         one = actor(self.api, self.url(proxied=proxied), **settings)
         self._clients.append(one)
-        one.open()
+        open_patiently(one)
         return one
 
     def url(self, *, proxied: bool = False) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from integration.faults.actors import APIS, Actor, actor
-from integration.faults.labs import open_patiently
 from integration.needing import needed
+from integration.opening import open_patiently
 from integration.proxy import Proxy
 from integration.redis_faults.nodes import Kept, becomes
 from integration.redis_faults.places import Trio

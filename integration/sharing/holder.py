@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 
-import recipes
+from integration.opening import opened
 from integration.sharing.meeting import side_of
 
 if __name__ == "__main__":
     url, name, side, session_s = sys.argv[1:]
     with (
-        recipes.connect(url, session_timeout=float(session_s), restart_grace=0) as client,
+        opened(url, session_timeout=float(session_s), restart_grace=0) as client,
         side_of(client, name, side).acquire(timeout=60),
     ):
         print("ready", flush=True)

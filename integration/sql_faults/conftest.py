@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from integration import servers
 from integration.faults.actors import APIS, Actor, actor
-from integration.faults.labs import open_patiently
 from integration.harness.process import eventually
 from integration.needing import needed
+from integration.opening import open_patiently
 from integration.proxy import Proxy
 from integration.stores import make_tables
 
