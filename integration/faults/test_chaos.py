@@ -16,9 +16,10 @@ import pytest
 import recipes
 from integration import servers
 from integration.faults.actors import Actor
-from integration.faults.labs import Lab, open_patiently
+from integration.faults.labs import Lab
 from integration.faults.looking import hold_fault, remove
 from integration.harness.etcd import Etcd
+from integration.opening import open_patiently
 from integration.proxy import Proxy
 from recipes._run.clock import boot_time
 
