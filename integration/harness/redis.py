@@ -159,6 +159,14 @@ class Sentinel(Redis):
         host, port = self.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)
         return host.decode(), int(port)
 
+    @property
+    def tilted(self) -> bool:
+        """Whether it only looks on, as it does for half a minute after it found itself stopped."""
+        try:
+            return bool(self.info("sentinel")["sentinel_tilt"])
+        except (OSError, redis.RedisError):  # it does not answer just now
+            return True
+
     def sees(self, replicas: int, sentinels: int) -> bool:
         """Whether it knows so many replicas, and so many other sentinels, that are up."""
         both = (("REPLICAS", replicas), ("SENTINELS", sentinels))
@@ -253,17 +261,26 @@ class RedisSentinels(RedisReplicas):
     def failover(self) -> Redis:
         """Have the sentinels promote a replica while all is well; return it."""
         former = self.leader()
+        self._wait_awake()
         self.sentinels[0].ask("SENTINEL", "FAILOVER", MASTER)
         return self.promoted(former)
 
     def promoted(self, former: Redis, within_s: float = 60) -> Redis:
-        """Return the master that all sentinels know in place of ``former``, when they do."""
+        """Return the master that all sentinels know in place of ``former``, when they do.
+
+        They have so long once none of them only looks on.
+        """
+        self._wait_awake()
         assert eventually(lambda: self._agreed() not in (None, former), within_s), (
             "there should be a new master"
         )
         found = self._agreed()
         assert found is not None, "sentinels should go on agreeing"
         return found
+
+    def _wait_awake(self) -> None:
+        running = [sentinel for sentinel in self.sentinels if sentinel.running]
+        assert eventually(lambda: not any(one.tilted for one in running), 60), "sentinels should act"
 
     def _agreed(self) -> Redis | None:
         known = {sentinel.master() for sentinel in self.sentinels if sentinel.running}
