@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import threading
 from abc import ABC, abstractmethod
 from typing import Generic, Self, TypeVar
+
+import redis
 
 from integration.harness.hub import Hub
 from integration.harness.process import Server, eventually, url_of
@@ -13,6 +16,12 @@ from integration.harness.process import Server, eventually, url_of
 __all__ = ["Cluster"]
 
 S = TypeVar("S", bound=Server)
+
+NOT_SERVING = (
+    *(OSError, RuntimeError, http.client.HTTPException, redis.RedisError),
+    *(KeyError, ValueError),  # what it sent is no whole answer
+)
+"""How asking a member fails that does not serve just now."""
 
 
 class Cluster(ABC, Generic[S]):
@@ -72,7 +81,7 @@ class Cluster(ABC, Generic[S]):
     def _leads(self, member: S) -> bool:
         try:
             return self.leads(member)
-        except (OSError, RuntimeError):  # it does not serve just now
+        except NOT_SERVING:
             return False
 
     def others(self, *than: S) -> list[S]:
