@@ -65,7 +65,8 @@ def test_a_release_of_theirs_wakes_ours(
     half_s, most_s = (statistics.quantiles(took_s, n=10)[nth] for nth in (4, 8))
     figure(f"from their release to our grant: p50 {half_s * 1e3:.2f} ms, p90 {most_s * 1e3:.2f} ms")
     beyond_s = [took - late for took, late in zip(took_s, late_s, strict=True)]
-    assert statistics.median(beyond_s) < 0.05  # half of what polling takes that looks every 0.1 s
+    # What the quickest quarter takes with polling every 0.1 s: a machine may be late in most of the rounds.
+    assert statistics.quantiles(beyond_s)[0] < 0.025
 
 
 @shared
