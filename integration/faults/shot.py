@@ -128,7 +128,7 @@ def threads_named(beginning: str) -> int:
 
 def tell(tally: Tally, **found: Any) -> None:
     """Print what was found."""
-    counts = {"interrupted": tally.interrupted, "granted": tally.granted, "worst_s": tally.worst_s}
+    counts = {"interrupted": tally.interrupted, "granted": tally.granted, **tally.lateness}
     print(json.dumps({**counts, **found}), flush=True)
 
 

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,10 +23,10 @@ from integration.harness.wire import Match, Request
 from recipes._run.clock import boot_time
 from tests.pace import Pace
 
-__all__ = ["STEADY", "STORM_SESSION_S", "Tally", "Weather", "churn", "losing_replies"]
+__all__ = ["LATE_S", "STEADY", "STORM_SESSION_S", "Tally", "Weather", "churn", "in_time", "losing_replies"]
 
 SHORTEST_S, LONGEST_S = 0.0001, 0.05
-LATE_S = 0.25
+LATE_S, LATEST_S = 0.25, 1.0
 TRAP_S = 0.5
 STORM_SESSION_S = 8.0  # so many calls at once may keep a renewal waiting on a slow machine
 STEADY = "steady"  # begins the names of locks by which an actor sees that it is connected
@@ -60,7 +60,7 @@ class Tally:
     """What came of the attempts; usable from any thread.
 
     Attributes:
-        worst_s: The latest exception, but for what the machine was late by at that moment.
+        late_s: By how much each exception was late, but for what the machine was late by at that moment.
     """
 
     def __init__(self, wanted: int, pace: Pace) -> None:
@@ -69,7 +69,7 @@ class Tally:
         self._lock = threading.Lock()
         self.interrupted = 0
         self.granted = 0
-        self.worst_s = 0.0
+        self.late_s: list[float] = []
 
     def more(self) -> bool:
         """Whether more interruptions are wanted."""
@@ -87,7 +87,28 @@ class Tally:
         with self._lock:
             self._left -= 1
             self.interrupted += 1
-            self.worst_s = max(self.worst_s, late_s)
+            self.late_s.append(late_s)
+
+    @property
+    def worst_s(self) -> float:
+        """The latest exception."""
+        return max(self.late_s, default=0.0)
+
+    @property
+    def most_s(self) -> float:
+        """By how much all were late at most but for one in a hundred, or one if there are fewer."""
+        count = len(self.late_s)
+        return sorted(self.late_s)[-1 - max(1, count // 100)] if count > 1 else self.worst_s
+
+    @property
+    def lateness(self) -> dict[str, float]:
+        """Both, as they are judged."""
+        return {"most_s": self.most_s, "worst_s": self.worst_s}
+
+
+def in_time(lateness: Mapping[str, float]) -> bool:
+    """Whether exceptions came in time: one in a hundred may come later where the machine stands still."""
+    return lateness["most_s"] <= LATE_S and lateness["worst_s"] <= LATEST_S
 
 
 @contextmanager
