@@ -124,6 +124,7 @@ class ZooKeeperStore(ServerStore):
     server: servers.ZooKeeper
     malformed_blocks = False
     lands_late = False  # what a session sent on a connection that is gone is refused
+    short_s = 10.0  # its server counts in ticks, and the client gives a silent connection up after two thirds
 
     def __init__(self, server: servers.Server, prefix: str) -> None:
         super().__init__(server, prefix)

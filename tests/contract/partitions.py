@@ -186,7 +186,7 @@ class Partitions:
         a = Worker(world.client(**SHORT), "a", ["x"]).until(["x"])
         lost = a.now["x"]
         world.store.remove(lost._hold.entry.ref)
-        assert a.party.wait_lost(lost, 15)  # it is looked at once a session
+        assert a.party.wait_lost(lost, world.short_s + 9)  # it is looked at once a session
         while a.now.get("x") in (None, lost):
             assert a.next() is not None
         assert a.now["x"].token > lost.token

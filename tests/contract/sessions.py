@@ -140,10 +140,10 @@ class Sessions:
         a.line.silence()
         with Pace() as pace:
             lost_at = boot_time() + grant.remaining
-            assert rang.wait(10)
+            assert rang.wait(world.short_s + 4)
             assert not grant.held
             assert told[0] <= lost_at + 0.5 + pace.late_s(lost_at)
-            other = waiting.result(10)
+            other = waiting.result(world.short_s + 4)
             assert told[0] <= waiting.ended_at + pace.late_s(lost_at)
             stood_still = pace.late_s(lost_at - 0.9, lost_at) > 0.6  # while it was to be doubted
         assert grant.token < other.token
@@ -159,7 +159,7 @@ class Sessions:
         grant = a.acquire("x")
         b.tap.drops = lambda event: isinstance(event, Event)
         waiting = b.queue_up("x")
-        with taking(SHORT["session_timeout"] + 1):
+        with taking(world.short_s + 1):
             a.release(grant)
             assert waiting.result().held
 

@@ -74,6 +74,7 @@ class Store(ABC):
             so again: it is notified of that too.
         has_sessions: It knows of sessions, and what ends one ends all that is held in it at once.
         polls_every_s: How often a client looks by itself what it watches, of which the store tells nobody.
+        short_s: How long a session has to be at least to outlast that a machine stands still for a moment.
         spare_threads: So many threads clients may come to have beside those of the first calls, where calls
             meet that did not before, each with a connection: a pool has its bound.
         spare_connections: So many connections two clients may keep idle once two calls of each have met: a
@@ -96,6 +97,7 @@ class Store(ABC):
     shows_first: ClassVar[bool] = False
     has_sessions: ClassVar[bool] = True
     polls_every_s: ClassVar[float] = math.inf
+    short_s: ClassVar[float] = 0.0
     spare_threads: ClassVar[int] = 0
     spare_connections: ClassVar[int] = 4
     longest_name: int = 1024

@@ -20,7 +20,13 @@ from tests.pace import Pace
 T = TypeVar("T")
 
 EVENT_WITHIN_S = 10.0
-SHORT = {"session_timeout": 6}
+
+
+class Short(float):
+    """A length of a session that a store may have be longer (`Store.short_s`)."""
+
+
+SHORT = {"session_timeout": Short(6)}
 """Of a session whose end or renewal a test waits for; a shorter one ends where a machine stands still."""
 LONG = {"session_timeout": 15}
 """Of a session that is to last, whatever a test does to the way to its store."""
@@ -143,6 +149,8 @@ class World:
 
     def client(self, *, frail: bool = False, is_open: bool = True, url: str = "", **options: Any) -> Party:
         """Return a client; the way of a ``frail`` one to its store can fail (`Party.line`)."""
+        if isinstance(options.get("session_timeout"), Short):
+            options["session_timeout"] = self.short_s
         tap = Tap()
         line = self.store.line(tap) if frail else None
         party = Party(self, url or (line.url if line else self.store.url()), options, tap)
@@ -152,6 +160,11 @@ class World:
         if is_open:
             party.open()
         return party
+
+    @property
+    def short_s(self) -> float:
+        """How long a session lasts that is `SHORT`."""
+        return max(float(SHORT["session_timeout"]), self.store.short_s)
 
     def contenders(self, name: str) -> list[str]:
         """Return what really stands in the queue of what `Party.lock` makes of this name."""
