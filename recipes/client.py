@@ -71,8 +71,9 @@ def connect(
     first use starts it.
 
     Args:
-        url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix`` (``etcd+grpc``: by gRPC),
-            ``redlock://host:port,.../db/prefix``, ``memcached://host:port/prefix``, ``redis://host:port/db/prefix``, ``redis+sentinel://host:port,.../master/db/prefix``,
+        url: ``zookeeper://host:port,host:port/root``, ``etcd://host:port,.../prefix`` (``etcd+grpc``: gRPC),
+            ``redis://host:port/db/prefix``, ``redis+sentinel://host:port,.../master/db/prefix``,
+            ``redlock://host:port,.../db/prefix``, ``memcached://host:port/prefix``,
             ``redis+cluster://host:port,.../prefix`` (``zookeepers``, ``etcds``, ``rediss``,
             ``rediss+sentinel`` and ``rediss+cluster`` for TLS), ``postgresql://host:port/database/root``,
             ``mysql://...`` (also ``mariadb``, and with ``+driver``), ``sqlite:///path/to/file`` (the
@@ -114,12 +115,12 @@ def connect(
         sasl: For ZooKeeper, log in by SASL; otherwise by the scheme ``digest``.
         acl: For ZooKeeper, a list of ``kazoo.security.ACL`` for all that is made. None:
             ``CREATOR_ALL_ACL`` with credentials, and open without.
-        prefix: For Redis, Redlock and Memcached, what each key begins with: the lock ``reports`` is the key ``lock:reports``
-            by default, and ``app:reports`` with ``redis://host/0/app``. Another program that locks the
-            same key excludes, and is excluded.
-        restart_grace: For Redis, Redlock and Memcached, the seconds for which nothing is granted after a restart or a failover
-            (for SQL: a failover), so that no second holder gets in; at least the longest session timeout,
-            and the same for every client. None: 20; 0 turns it off.
+        prefix: For Redis, Redlock and Memcached, what each key begins with: the lock ``reports`` is the key
+            ``lock:reports`` by default, and ``app:reports`` with ``redis://host/0/app``. Another program that
+            locks the same key excludes, and is excluded.
+        restart_grace: For Redis, Redlock and Memcached, the seconds for which nothing is granted after a
+            restart or a failover (for SQL: a failover), so that no second holder gets in; at least the
+            longest session timeout, and the same for every client. None: 20; 0 turns it off.
         replicas: For Redis, how many replicas the master has (each master, of a cluster); a renewal, or a
             grant, counts only if all of them acknowledge it. Required for Sentinel and clusters; None: 0.
         tables: For SQL, what the names of the tables begin with. None: ``recipes_``.
