@@ -16,7 +16,7 @@ import redis.sentinel
 import recipes
 from integration import servers
 from integration.credentials.authority import Authority
-from integration.credentials.servers import SecureRedis
+from integration.credentials.servers import USER, SecureRedis
 from integration.harness.redis import MASTER
 from integration.needing import needed
 from recipes import events
@@ -247,6 +247,17 @@ def test_a_server_that_asks_who_is_there(asked: dict[str, Any], prefix: str) -> 
             works(server.url(prefix), **{**server.options, "password": "another"})
         with pytest.raises(recipes.StoreDenied):
             works(server.url("forbidden"), **server.options)
+
+
+def test_what_the_script_may_not_do_is_denied(prefix: str) -> None:
+    with (
+        needed("redis", lambda: SecureRedis(tls=False)) as server,
+        recipes.connect(server.url(prefix), **server.options) as client,
+    ):
+        server.ask("ACL", "SETUSER", USER, "-zadd")
+        with pytest.raises(recipes.StoreDenied, match=r"ACL failure|The user executing the script"):
+            client.lock("a").try_acquire()
+        server.ask("ACL", "SETUSER", USER, "+zadd")
 
 
 def test_a_certificate_of_another_authority_is_not_accepted(prefix: str, tmp_path: Any) -> None:

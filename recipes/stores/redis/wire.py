@@ -575,7 +575,8 @@ _UNDONE = {*_ELSEWHERE, "MOVED", "ASK", "TRYAGAIN", "NOSCRIPT", "BUSY", "NOREPLI
 """What says that nothing was done: ask again."""
 _FULL = {"OOM", "MISCONF"}
 _NO_LISTENER = "The client ID you want redirect to does not exist"
-
+_DENIED = ("ACL failure in script", "The user executing the script can't")
+"""So begins what a script was not permitted to do: since Redis 7.2, and in 7.0; Redis 6 says ``NOPERM``."""
 
 _IN_SCRIPT = "Error running script"
 """So begins, before Redis 7, what a command in a script was refused with; that is behind the last ``: -``."""
@@ -601,7 +602,8 @@ def meaning(label: str, error: Exception, *, unsent: bool = False) -> StoreError
             error.unsent = error.unsent or unsent
         return error
     said, word = _said(error), _word(error)
-    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+    denied = isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError)
+    if denied or word == "NOPERM" or said.removeprefix("ERR ").startswith(_DENIED):
         return StoreDenied(label, said)
     if word in _FULL:
         return StoreFull(label, said)
