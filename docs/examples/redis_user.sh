@@ -3,6 +3,6 @@ redis-cli ACL SETUSER reports on ">$(cat password)" \
     nocommands +eval +evalsha +info +ping +time +wait +select +scan \
     +subscribe +publish +client\|id +client\|tracking \
     +set +setnx +get +del +exists +type +pexpire +pexpireat +pttl +persist \
-    +hset +hsetnx +hget +hmget +hdel +hexists \
+    +hset +hget +hmget +hdel +hexists \
     +zadd +zrem +zcard +zcount +zrange +zrank +zscore \
     +zrangebyscore +zrevrangebyscore +zrangebylex +zremrangebylex

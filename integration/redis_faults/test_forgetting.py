@@ -142,3 +142,24 @@ class TestClocks:
             grant.release()
             client.close()
         assert tokens == sorted(set(tokens))
+
+    @pytest.mark.parametrize("promoted", [False, True], ids=["start", "failover"])
+    def test_fault_48_set_back_to_before_its_start(self, lab: Lab, clocked: Clocked, promoted: bool) -> None:
+        """It grants after the grace all the same, on a connection that it had too, and on a new one."""
+        clocked.set_clock(3600)
+        clocked.kill()
+        clocked.start()
+        if promoted:
+            clocked.ask("REPLICAOF", clocked.host, 1)
+            clocked.ask("REPLICAOF", "NO", "ONE")
+        before = lab.client(restart_grace=SESSION_S)
+        grant = before.acquire(lab.name, timeout=SOON_S)
+        assert grant.release()
+        clocked.set_clock(0)
+        began = boot_time()
+        for client in (before, lab.client(restart_grace=SESSION_S)):
+            later = client.acquire(lab.name, timeout=SOON_S)
+            assert boot_time() - began >= SESSION_S - 0.5
+            assert later.token > grant.token
+            grant = later
+            assert grant.release()

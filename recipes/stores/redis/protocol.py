@@ -49,7 +49,7 @@ from recipes.stores._kit.queue import ENDED, kind_of, ref_of, target_of
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 from recipes.stores.redis.codec import concerns, facts
 from recipes.stores.redis.keys import Keys
-from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track, Word
+from recipes.stores.redis.requests import STARTING, Command, Listen, Run, Scan, Sure, Track, Word
 
 __all__ = ["RedisProtocol"]
 
@@ -422,7 +422,7 @@ class RedisProtocol(StoreProtocol):
             raise SessionLost(WITHDRAWN)
         if reply[0] == b"ended":
             raise SessionLost(ENDED)
-        if reply[0] == b"starting":
+        if reply[0] == STARTING:
             left_s = reply[1] / 1000
             said = f"it started, or took over, and grants nothing for {left_s:.1f} s more (restart_grace)"
             raise StoreUnavailable(self._label, said, unsent=True)

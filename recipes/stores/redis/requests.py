@@ -7,10 +7,12 @@ from typing import Any
 from recipes._contract.connection import Mailbox, Request
 from recipes._record import record
 
-__all__ = ["Command", "Listen", "Run", "Scan", "Sure", "Track", "Word"]
+__all__ = ["STARTING", "Command", "Listen", "Run", "Scan", "Sure", "Track", "Word"]
 
 Word = str | bytes | int
 """One word of a command."""
+STARTING = b"starting"
+"""So begins the reply of a run that grants nothing yet; the next is in how many milliseconds it may."""
 
 
 @record

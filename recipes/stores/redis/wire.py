@@ -24,7 +24,7 @@ from recipes.stores.redis.access import Access
 from recipes.stores.redis.bells import INVALIDATE, Bells
 from recipes.stores.redis.codec import facts
 from recipes.stores.redis.places import Address, Ask, Finding, One, Place
-from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track, Word
+from recipes.stores.redis.requests import STARTING, Command, Listen, Run, Scan, Sure, Track, Word
 from recipes.stores.sockets import describe
 from recipes.stores.tls import refused_by_tls
 
@@ -45,7 +45,10 @@ __all__ = [
 T = TypeVar("T")
 Words = Sequence[Word]
 
-SCRIPT = resources.files("recipes.stores.redis").joinpath("queue.lua").read_text("utf-8")
+SCRIPT, SINCE = (
+    resources.files("recipes.stores.redis").joinpath(name).read_text("utf-8")
+    for name in ("queue.lua", "since.lua")
+)
 SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 IDLE_S = 1.0
 """After how long a connection learns anew which server it speaks to, where another may have taken over."""
@@ -218,7 +221,7 @@ class Wire:
         if link is not None:
             self._listen(part)
             (reply,) = yield from self._sent(link, (_words(part, link, SHA),))
-            self._give(link)
+            self._done(link, (reply,))
         if link is None or isinstance(reply, exceptions.NoScriptError):
             (reply,) = yield from self._together([part], _Manner(until))
         elif isinstance(reply, Exception):
@@ -256,7 +259,7 @@ class Wire:
             again = yield from self._exchange(link, whole, manner)
             for number, reply in zip(unknown, again, strict=True):
                 replies[number] = reply
-        self._give(link)
+        self._done(link, replies)
         for number, reply in enumerate(replies):
             if isinstance(reply, Exception):
                 replies[number] = yield from self._settled(address, parts[number], reply, manner)
@@ -394,6 +397,16 @@ class Wire:
             link.close()
         return None
 
+    def _done(self, link: Any, replies: Sequence[Any]) -> None:
+        """Keep a connection, unless the server's clock was set back since it has learned when that grants."""
+        longest_ms = self._settings.grace_s * 1000
+        if any(
+            type(reply) is list and reply[:1] == [STARTING] and reply[1] > longest_ms for reply in replies
+        ):
+            link.close()
+        else:
+            self._give(link)
+
     def _give(self, link: Any, hears: int = 0) -> None:
         """Keep a connection that has answered all it was asked."""
         link.used_at = boot_time()
@@ -449,14 +462,13 @@ class Wire:
             link.close()
             self._lost(link.address)
             raise StoreUnavailable(self._settings.label, "the server is a replica now", unsent=True)
-        if known.get("master_replid2", NEVER) == NEVER:
-            up_s = int(known["uptime_in_seconds"])  # rounded down
-            since_us = now_us - (up_s - 1) * 1_000_000
+        up_s = int(known["uptime_in_seconds"])  # rounded down; by a clock that may have been set back
+        if known.get("master_replid2", NEVER) == NEVER and up_s >= 0:
+            since_us = min(now_us - (up_s - 1) * 1_000_000, now_us)
         else:
             key = f"{self._settings.prefix}~life:{self._place.tag_of(link.address)}"
-            field = f"{known['run_id']}:{known['master_replid']}"
-            noted = [("HSETNX", key, field, now_us), ("HGET", key, field)]
-            since_us = int(self._accepted(link, (yield from self._sent(link, noted, unsent=True)))[1])
+            noted = [("EVAL", SINCE, 1, key, f"{known['run_id']}:{known['master_replid']}")]
+            since_us = int(self._accepted(link, (yield from self._sent(link, noted, unsent=True)))[0])
         link.not_before_us = since_us + grace_us
 
     def _accepted(self, link: Any, replies: list[Any]) -> list[Any]:

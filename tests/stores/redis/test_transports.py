@@ -18,7 +18,7 @@ from recipes.stores.credentials import Credentials
 from recipes.stores.redis.access import Access
 from recipes.stores.redis.places import Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
-from recipes.stores.redis.wire import SCRIPT, SHA
+from recipes.stores.redis.wire import SCRIPT, SHA, SINCE
 from tests.pace import taking
 from tests.stores.etcd.fakes import PEM, Server, trusting
 from tests.stores.redis.fakes import BEGIN, GET, NOTHING, RUN, Box, Peer, Redis, hang
@@ -131,12 +131,12 @@ def test_keys_are_found_by_their_pattern(connect: Connect) -> None:
 
 def test_keys_are_found_on_a_server_that_cannot_note_when_it_grants(connect: Connect) -> None:
     """It has no slot of the prefix. A connection that was made for that grants nothing later."""
-    with Redis(SCAN=["0", ["{app}:a:queue"]], HSETNX="-MOVED 1 127.0.0.1:1") as redis:
+    with Redis(SCAN=["0", ["{app}:a:queue"]], EVAL="-MOVED 1 127.0.0.1:1") as redis:
         redis.facts["replication"] = redis.facts["replication"].replace("0" * 40, "1" * 40)
         api = connect(redis.port, grace_s=20.0, prefix="{app}:")
         assert api.ask(Scan("*")) == {"{app}:a:queue"}
         assert isinstance(raised(api, RUN), StoreUnavailable)
-        assert redis.heard_first("HSETNX")
+        assert redis.heard_first("EVAL")
         assert not redis.heard_first("EVALSHA")
 
 
@@ -437,15 +437,42 @@ def not_before(connect: Connect, redis: Redis) -> int:
 def test_a_server_that_started_waits_from_then_on(connect: Connect) -> None:
     with Redis() as redis:
         assert not_before(connect, redis) == 1_000_000_005 - 99_000_000 + 20_000_000
-        assert not redis.heard_first("HSETNX")
+        assert not redis.heard_first("EVAL")
 
 
 def test_a_server_that_took_over_waits_from_when_that_was_first_seen(connect: Connect) -> None:
-    with Redis(HGET="900000005", EVALSHA="done") as redis:
+    with Redis(EVAL="900000005", EVALSHA="done") as redis:
         redis.facts["replication"] = redis.facts["replication"].replace("0" * 40, "1" * 40)
         assert not_before(connect, redis) == 900_000_005 + 20_000_000
-        noted = ["HSETNX", "lock:~life:", "run-1:replid-1", "1000000005"]
-        assert redis.heard_first("HSETNX") == [noted]
+        assert redis.heard_first("EVAL") == [["EVAL", SINCE, "1", "lock:~life:", "run-1:replid-1"]]
+
+
+def test_a_server_whose_clock_was_set_back_to_before_its_start_waits_from_when_that_was_first_seen(
+    connect: Connect,
+) -> None:
+    with Redis(EVAL="900000005", EVALSHA="done") as redis:
+        redis.facts["server"] = redis.facts["server"].replace("seconds:100", "seconds:-3600")
+        assert not_before(connect, redis) == 900_000_005 + 20_000_000
+
+
+def test_a_server_that_has_just_started_waits_from_now(connect: Connect) -> None:
+    with Redis() as redis:
+        redis.facts["server"] = redis.facts["server"].replace("seconds:100", "seconds:0")
+        assert not_before(connect, redis) == 1_000_000_005 + 20_000_000
+
+
+@pytest.mark.parametrize(("left_ms", "learned"), [(20_000, 1), (20_001, 2)])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_connection_that_has_to_wait_for_longer_than_the_grace_learns_again(
+    connect: Connect, left_ms: int, learned: int, together: bool
+) -> None:
+    """The clock was set back since it learned."""
+    asked = Batch((RUN,)) if together else RUN
+    with Redis(EVALSHA=["starting", left_ms]) as redis:
+        api = connect(redis.port, grace_s=20.0)
+        for _ in range(2):
+            api.ask(asked)
+        assert len(redis.heard_first("TIME")) == redis.connections == learned
 
 
 def test_a_replica_is_not_asked(connect: Connect) -> None:
