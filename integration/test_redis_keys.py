@@ -20,6 +20,7 @@ from tests.stores.stepping import CONTEXT
 
 DAY_MS = 86_400_000
 SCRIPT = files("recipes.stores.redis").joinpath("queue.lua").read_text()
+SINCE = files("recipes.stores.redis").joinpath("since.lua").read_text()
 
 
 class Queue:
@@ -166,3 +167,16 @@ def test_a_first_write_that_arrives_after_its_session_has_ended_is_not_done(queu
     queue.server.delete(receipt)
     with pytest.raises(SessionLost):
         writing.send(reply)
+
+
+@pytest.mark.parametrize(
+    ("looks", "since"),
+    [((5000, 9000), [5000, 5000]), ((9000, 5000, 9000), [9000, 5000, 5000])],
+    ids=["goes on", "is set back"],
+)
+def test_a_life_is_known_since_its_first_look_unless_the_clock_was_set_back(
+    queue: Queue, looks: tuple[int, ...], since: list[int]
+) -> None:
+    key = queue.keys[0]  # which is deleted in the end
+    assert [int(queue.server.eval(SINCE, 1, key, "run:replid", now)) for now in looks] == since
+    assert int(queue.server.eval(SINCE, 1, key, "another", 7000)) == 7000

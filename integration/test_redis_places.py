@@ -212,6 +212,20 @@ def test_a_client_goes_where_a_slot_has_moved(cluster: servers.RedisCluster, pre
             assert promoted.ask("EXISTS", key)
 
 
+def test_a_client_goes_on_when_what_it_notes_of_a_node_has_moved(
+    cluster: servers.RedisCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**cluster.options, "restart_grace": 5, "session_timeout": 5}
+    promoted = cluster.failover(cluster.master_of(f"{prefix}:a"))
+    with recipes.connect(cluster.url(prefix), **options) as client:
+        with client.lock("a").acquire(timeout=30):
+            (noted,) = promoted.ask("KEYS", f"{prefix}:~life:*")
+            cluster.move(noted.decode())
+            monkeypatch.setattr("recipes.stores.redis.wire.IDLE_S", -1.0)  # each request learns anew
+        with client.lock("a").acquire(timeout=10) as grant:
+            assert grant.verify()
+
+
 def test_an_eviction_policy_is_noticed_once(
     redis_server: servers.Redis, prefix: str, noticed: list[str]
 ) -> None:

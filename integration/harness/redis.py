@@ -371,7 +371,19 @@ class RedisCluster(_Group):
         raise AssertionError(f"a master should have slot {slot}")
 
     def _slots(self, member: Redis) -> list[list[str]]:
-        return [list(pair) for pair in self.nodes(member)[self.id_of(member)]["slots"]]
+        return [[ends[0], ends[-1]] for ends in self.nodes(member)[self.id_of(member)]["slots"]]
+
+    def move(self, key: str) -> None:
+        """Have another master have the slot of a key, with all that is in it."""
+        former = self.master_of(key)
+        other = next(one for one in self.members if one.running and one.leads and one is not former)
+        slot = former.ask("CLUSTER", "KEYSLOT", key)
+        other.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(former))
+        former.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(other))
+        for moved in former.ask("CLUSTER", "GETKEYSINSLOT", slot, SLOTS):
+            former.ask("MIGRATE", other.host, other.port, moved, 0, 5000)
+        for member in (other, former, *(one for one in self.members if one.running and one.leads)):
+            member.ask("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(other))
 
     def failover(self, former: Redis | None = None) -> Redis:
         """Have the replica of a master take over while all is well; return it."""

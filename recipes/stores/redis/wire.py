@@ -356,11 +356,11 @@ class Wire:
             said = f"what it says of its servers is not understood: {error}"
             raise StoreUnavailable(self._settings.label, said, unsent=True) from None
 
-    def _answer(self, ask: Ask) -> Steps[Any]:
+    def _answer(self, ask: Ask, *before: Words) -> Steps[Any]:
         link = None
         try:
             link = yield from self._dial(ask.address, ask.access or self._settings.access)
-            (reply,) = yield from self._sent(link, (ask.words,), unsent=True)
+            *_, reply = yield from self._sent(link, (*before, ask.words), unsent=True)
         except StoreError as error:
             return error
         finally:
@@ -467,9 +467,23 @@ class Wire:
             since_us = min(now_us - (up_s - 1) * 1_000_000, now_us)
         else:
             key = f"{self._settings.prefix}~life:{self._place.tag_of(link.address)}"
-            noted = [("EVAL", SINCE, 1, key, f"{known['run_id']}:{known['master_replid']}")]
-            since_us = int(self._accepted(link, (yield from self._sent(link, noted, unsent=True)))[0])
+            life = f"{known['run_id']}:{known['master_replid']}"
+            since_us = int((yield from self._noted(link, ("EVAL", SINCE, "1", key, life, str(now_us)))))
         link.not_before_us = since_us + grace_us
+
+    def _noted(self, link: Any, words: tuple[str, ...]) -> Steps[Any]:
+        """Return the reply about a key that the server should have; its slot may have just gone elsewhere."""
+        (reply,) = yield from self._sent(link, (words,), unsent=True)
+        if isinstance(reply, Exception):
+            elsewhere = self._place.redirected(_said(reply), link.address)
+            if elsewhere is not None:
+                asking = (("ASKING",),) if elsewhere.once else ()
+                try:
+                    reply = yield from self._answer(Ask(elsewhere.address, words), *asking)
+                except BaseException:
+                    link.close()
+                    raise
+        return self._accepted(link, [reply])[0]
 
     def _accepted(self, link: Any, replies: list[Any]) -> list[Any]:
         """Return replies, unless one is an error; then nothing of the request has been sent."""

@@ -16,7 +16,7 @@ from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.credentials import Credentials
 from recipes.stores.redis.access import Access
-from recipes.stores.redis.places import Sentinels
+from recipes.stores.redis.places import Cluster, Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from recipes.stores.redis.wire import SCRIPT, SHA, SINCE
 from tests.pace import taking
@@ -444,7 +444,8 @@ def test_a_server_that_took_over_waits_from_when_that_was_first_seen(connect: Co
     with Redis(EVAL="900000005", EVALSHA="done") as redis:
         redis.facts["replication"] = redis.facts["replication"].replace("0" * 40, "1" * 40)
         assert not_before(connect, redis) == 900_000_005 + 20_000_000
-        assert redis.heard_first("EVAL") == [["EVAL", SINCE, "1", "lock:~life:", "run-1:replid-1"]]
+        noted = ["EVAL", SINCE, "1", "lock:~life:", "run-1:replid-1", "1000000005"]
+        assert redis.heard_first("EVAL") == [noted]
 
 
 def test_a_server_whose_clock_was_set_back_to_before_its_start_waits_from_when_that_was_first_seen(
@@ -473,6 +474,36 @@ def test_a_connection_that_has_to_wait_for_longer_than_the_grace_learns_again(
         for _ in range(2):
             api.ask(asked)
         assert len(redis.heard_first("TIME")) == redis.connections == learned
+
+
+@pytest.mark.parametrize("how", ["MOVED", "ASK"])
+def test_a_server_whose_slot_for_that_has_gone_elsewhere_is_known_there(connect: Connect, how: str) -> None:
+    """Else each connection to it fails in the same way."""
+    with Redis(EVAL="900000005") as other, Redis(EVALSHA="done") as redis:
+        redis.facts["replication"] = redis.facts["replication"].replace("0" * 40, "1" * 40)
+        redis.answers |= {"EVAL": f"-{how} 1 127.0.0.1:{other.port}"}
+        redis.answers |= {"CLUSTER": [[0, 16383, ["127.0.0.1", redis.port]]]}
+        api = connect(redis.port, place=Cluster([("127.0.0.1", redis.port)]), grace_s=20.0, replicas=1)
+        assert api.ask(RUN) == b"done"
+        assert int(redis.heard_first("EVALSHA")[-1][5]) == 900_000_005 + 20_000_000
+        assert other.heard[-1][:2] == ["EVAL", SINCE]
+        assert (["ASKING"] in other.heard) == (how == "ASK")
+        assert api.ask(RUN) == b"done"
+        assert len(redis.heard_first("CLUSTER")) == (1 if how == "ASK" else 2), "the map is read anew"
+
+
+def test_a_server_that_cannot_be_known_elsewhere_grants_nothing(
+    connect: Connect, closed_port: Callable[[], int]
+) -> None:
+    with Redis(EVALSHA="done") as redis:
+        redis.facts["replication"] = redis.facts["replication"].replace("0" * 40, "1" * 40)
+        redis.answers |= {"EVAL": f"-MOVED 1 127.0.0.1:{closed_port()}"}
+        redis.answers |= {"CLUSTER": [[0, 16383, ["127.0.0.1", redis.port]]]}
+        place = Cluster([("127.0.0.1", redis.port)])
+        error = raised(connect(redis.port, place=place, grace_s=20.0, replicas=1), RUN)
+        assert not redis.heard_first("EVALSHA")
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
 
 
 def test_a_replica_is_not_asked(connect: Connect) -> None:
