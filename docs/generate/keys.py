@@ -70,6 +70,7 @@ def _redis(here: RedisKeys, queue: str, value: str) -> list[tuple[str, str]]:
         ("a session, as long as it lives", here.session(REDIS_SESSION)),
         ("its channel", here.bell + REDIS_SESSION),
         ("what all clients have as `restart_grace`", here.grace),
+        ("those of `redlock://`", here.redlock_grace),
     ]
     return [(what, _code(key)) for what, key in rows]
 

@@ -16,7 +16,7 @@ from recipes.stores.redlock.acts import Acts
 from tests.simulation.majority import Server
 
 MINE, THEIRS = "s/one", b"t/two"
-KEYS = ("lock:~life", "lock:~grace", "lock:x", "{lock:x}:last")
+KEYS = ("lock:~life", "lock:~redlock-grace", "lock:x", "{lock:x}:last")
 TAKE, PEEK = Take("x", MINE, 4.0), Peek("x")
 KEEP, DROP = Keep((("x", MINE),), 4.0), Drop((("x", MINE),))
 NOW_MS = 10_000_000

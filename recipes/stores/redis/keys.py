@@ -26,6 +26,7 @@ class Keys:
         self.bell = f"{prefix}~bell:"
         self.grace = f"{prefix}~grace"
         self.life = f"{prefix}~life"
+        self.redlock_grace = f"{prefix}~redlock-grace"  # in milliseconds; the other may be on the same server
         self._known = lru_cache(MOST_KNOWN)(self._made)  # each act names them
         self.queues = f"{_plain(prefix)}*:queue" if self._one_slot else f"{{{_plain(prefix)}*}}:queue"
 

@@ -100,7 +100,7 @@ class Acts:
                 self._label,
                 f"restart_grace is {others[0] / 1000:g} for the other clients and"
                 f" {self._grace_ms / 1000:g} for this one; use the same, or delete the key"
-                f" {self._keys.grace} on each server while no client runs",
+                f" {self._keys.redlock_grace} on each server while no client runs",
             )
         return Opened(session, op.ttl_s)
 
@@ -221,7 +221,7 @@ class Acts:
         decided: Callable[[Votes], bool],
         number: int = 0,
     ) -> Round:
-        keys = [self._keys.life, self._keys.grace]
+        keys = [self._keys.life, self._keys.redlock_grace]
         for cell, _ in claims:
             keys += self._keys.base(cell), self._keys.beside(cell, "last")
         values = tuple(value for _, value in claims)
