@@ -233,6 +233,11 @@ def test_an_eviction_policy_is_noticed_once(
     try:
         with recipes.connect(redis_server.url(prefix), restart_grace=0) as client, client.lock("a"):
             assert [said.partition(":")[0] for said in noticed] == ["maxmemory-policy is allkeys-lru"]
+            assert not client.guarantees.proven
+        needs = recipes.connect(redis_server.url(prefix), restart_grace=0, require={"proven"})
+        with pytest.raises(recipes.TooWeak, match="proven"):
+            needs.open()
+        needs.close()
     finally:
         redis_server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
 

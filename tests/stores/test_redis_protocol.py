@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.guarantees import STORES
 from recipes.stores.redis.keys import Keys
 from recipes.stores.redis.protocol import AT_ONCE, DEEPEST, MOST_TOUCHED, RedisProtocol
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
@@ -99,6 +101,14 @@ def test_an_eviction_policy_that_drops_keys_is_noticed_once() -> None:
     (said,) = one.noticed()
     assert said.startswith("maxmemory-policy is allkeys-lru: a server that is short of memory drops locks")
     assert not list(one.noticed())
+
+
+def test_a_server_that_may_drop_keys_proves_nothing() -> None:
+    evicts = INFO.replace(b"noeviction", b"volatile-ttl")
+    for promised in (STORES["redis"], replace(STORES["redis"], survives="a failover")):
+        one = RedisProtocol("redis://r", Keys("lock:"), "1f", 20, polls=False, promised=promised)
+        opened = feed(one.open(Open(15), CONTEXT), (b"OK", 1, b"20", evicts)).result
+        assert opened.guarantees == replace(promised, proven=False)
 
 
 def test_a_server_before_6_is_noticed() -> None:

@@ -206,7 +206,7 @@ class RedisBackend(Backend):
         self.servers = len(place.servers)
         db = "" if self._polls else f"{access.db}/"
         self.label = f"{scheme}://{place.label}/{db}{given.prefix.removesuffix(':')}"
-        self.guarantees = replace(STORES["redis"], survives=given.survives)
+        self.guarantees = self._promised = replace(STORES["redis"], survives=given.survives)
         self._settings = Settings(self.label, place, access, given.prefix, given.grace_s, given.replicas)
 
     def check_session(self, session_timeout_s: float) -> None:
@@ -221,7 +221,13 @@ class RedisBackend(Backend):
         keys = Keys(self._settings.prefix)
         settings, session = self._settings, secrets.token_hex(8)
         return RedisProtocol(
-            self.label, keys, session, settings.grace_s, polls=self._polls, replicas=settings.replicas
+            self.label,
+            keys,
+            session,
+            settings.grace_s,
+            polls=self._polls,
+            replicas=settings.replicas,
+            promised=self._promised,
         )
 
     def connection(self, on_end: OnEnd) -> Connection:

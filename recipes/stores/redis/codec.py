@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-__all__ = ["concerns", "facts"]
+__all__ = ["concerns", "evicts", "facts"]
 
 OLDEST = 6
 """The first major version whose servers notify of keys that other programs write."""
@@ -14,6 +14,11 @@ def facts(info: bytes) -> dict[str, str]:
     """Return what the reply to ``INFO`` says, by name."""
     lines = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines())
     return {name: value for name, mark, value in lines if mark}
+
+
+def evicts(said: Mapping[str, str]) -> bool:
+    """Whether a server that is short of memory drops keys, of locks that are held too."""
+    return said.get("maxmemory_policy", "noeviction") != "noeviction"
 
 
 def concerns(said: Mapping[str, str], replicas: int) -> Iterator[str]:
@@ -29,11 +34,10 @@ def concerns(said: Mapping[str, str], replicas: int) -> Iterator[str]:
             f"it has {there} replicas, and replicas= says {replicas}: a failover to one that lacks the last"
             f" renewals lets a second holder in; connect with replicas={there} if it may take over"
         )
-    policy = said.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
+    if evicts(said):
         yield (
-            f"maxmemory-policy is {policy}: a server that is short of memory drops locks that are held, and a"
-            " second holder gets in; set it to noeviction"
+            f"maxmemory-policy is {said['maxmemory_policy']}: a server that is short of memory drops locks"
+            " that are held, and a second holder gets in; set it to noeviction"
         )
     version = said.get("redis_version", "")
     major = version.partition(".")[0]

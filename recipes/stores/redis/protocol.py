@@ -10,6 +10,7 @@ Three things are the store's own:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from recipes._contract.connection import Batch, Mailbox, Request
@@ -45,9 +46,10 @@ from recipes._contract.operations import (
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._contract.rule import Nearest, Rule
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.guarantees import STORES, Guarantees
 from recipes.stores._kit.queue import ENDED, kind_of, ref_of, target_of
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
-from recipes.stores.redis.codec import concerns, facts
+from recipes.stores.redis.codec import concerns, evicts, facts
 from recipes.stores.redis.keys import Keys
 from recipes.stores.redis.requests import STARTING, Command, Listen, Run, Scan, Sure, Track, Word
 
@@ -74,15 +76,24 @@ class RedisProtocol(StoreProtocol):
         grace_s: For how long nothing is granted after a restart or failover; the same for all clients.
         polls: Strangers are looked for by time: the server is one of a cluster.
         replicas: How many have to acknowledge a renewal, and a grant.
+        promised: What the store promises, unless the server says that it evicts.
     """
 
     ended_is_no: ClassVar[bool] = False
 
     def __init__(
-        self, label: str, keys: Keys, session_id: str, grace_s: float, *, polls: bool, replicas: int = 0
+        self,
+        label: str,
+        keys: Keys,
+        session_id: str,
+        grace_s: float,
+        *,
+        polls: bool,
+        replicas: int = 0,
+        promised: Guarantees = STORES["redis"],
     ) -> None:
         self.session_id = session_id
-        self._replicas = replicas
+        self._replicas, self._promised = replicas, promised
         self._label, self._keys = label, keys
         self._grace, self._polls = f"{grace_s:g}", polls
         self._ttl_ms = 0
@@ -107,7 +118,8 @@ class RedisProtocol(StoreProtocol):
             Command(("INFO",), mine),
             bell=keys.bell + self.session_id,
         )
-        for said in concerns(facts(info), self._replicas):
+        known = facts(info)
+        for said in concerns(known, self._replicas):
             self._notices.add(said, said)
         grace = (grace_there or self._grace.encode()).decode()  # it may have been deleted since
         if grace != self._grace:
@@ -116,7 +128,8 @@ class RedisProtocol(StoreProtocol):
                 f"restart_grace is {grace} for the other clients and {self._grace} for this one; "
                 f"use the same, or delete the key {keys.grace} while no client runs",
             )
-        return Opened(self.session_id, op.ttl_s)
+        guarantees = replace(self._promised, proven=False) if evicts(known) else None
+        return Opened(self.session_id, op.ttl_s, guarantees=guarantees)
 
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Renew the session's key, and every contender that it has or may have."""
