@@ -242,6 +242,21 @@ def test_an_eviction_policy_is_noticed_once(
         redis_server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
 
+def test_a_key_of_another_program_that_never_expires_is_noticed_once(
+    redis_server: servers.Redis, prefix: str, noticed: list[str]
+) -> None:
+    with recipes.connect(redis_server.url(prefix), restart_grace=0) as client:
+        redis_server.ask("SET", f"{prefix}:a", "theirs", "PX", 60_000)
+        assert client.lock("a").try_acquire(timeout=0.1) is None
+        assert noticed == []
+        redis_server.ask("SET", f"{prefix}:a", "theirs")
+        for _ in range(2):
+            assert client.lock("a").try_acquire(timeout=0.1) is None
+        assert len(client.lock("a").holders()) == 1
+        said = f"{prefix}:a is another program's and never expires; it stands in the way"
+        assert [one.startswith(said) for one in noticed] == [True]
+
+
 def test_clients_agree_about_the_grace(redis_server: servers.Redis, prefix: str) -> None:
     with recipes.connect(redis_server.url(prefix), restart_grace=0):
         other = recipes.connect(redis_server.url(prefix), restart_grace=20)

@@ -41,7 +41,7 @@ from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.redis.keys import Keys
-from recipes.stores.redis.protocol import AT_ONCE, DEEPEST, MOST_TOUCHED, RedisProtocol
+from recipes.stores.redis.protocol import AT_ONCE, DEEPEST, LASTS, MOST_TOUCHED, RedisProtocol
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
 from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, feed
 
@@ -257,6 +257,26 @@ def test_a_stranger_is_tracked_before_it_is_looked_at(redis: RedisProtocol) -> N
     assert asked.result
     looked = feed(redis.look(Look(MINE, EXCLUSIVE, (STRANGER,)), CONTEXT), b"theirs", ALONE)
     assert arguments(looked[1]) == (7, 0, 2), "its token is nobody's in the queue"
+
+
+@pytest.mark.parametrize(("left_ms", "says"), [(-1, [f"lock:x {LASTS}"]), (900, [])])
+def test_a_stranger_that_never_expires_is_noticed_once(
+    redis: RedisProtocol, left_ms: int, says: list[str]
+) -> None:
+    waits = [b"7", 1, left_ms, [[b"-9", b"W", b"", b"", b"", 0]]]
+    feed(redis.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT), waits, None)
+    assert list(redis.noticed()) == says
+    feed(redis.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), waits)
+    feed(redis.listing(List("x", 9), CONTEXT), [[[*waits[3][0], b"", b""]], left_ms])
+    assert list(redis.noticed()) == []
+
+
+def test_a_listing_notices_a_stranger_that_never_expires(redis: RedisProtocol) -> None:
+    row = [b"-9", b"W", b"", b"", b"", 0, b"", b""]
+    feed(redis.listing(List("x", 9), CONTEXT), [[row], -1])
+    assert list(redis.noticed()) == [f"lock:x {LASTS}"]
+    feed(redis.listing(List("y", 9), CONTEXT), [[], -1])
+    assert list(redis.noticed()) == []
 
 
 def test_on_a_cluster_a_stranger_is_looked_for_by_time() -> None:

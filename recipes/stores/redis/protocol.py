@@ -56,6 +56,7 @@ from recipes.stores.redis.requests import STARTING, Command, Listen, Run, Scan, 
 __all__ = ["RedisProtocol"]
 
 WITHDRAWN = "its contender was withdrawn"
+LASTS = "is another program's and never expires; it stands in the way until somebody deletes it"
 DEEPEST = 16
 """So many of those ahead are watched in the step that joins; a recipe that sees more watches by itself."""
 MOST_TOUCHED = 500
@@ -343,7 +344,7 @@ class RedisProtocol(StoreProtocol):
             )
             for row in rows
         )
-        return Listing(found, self._due_s(due_ms, found))
+        return Listing(found, self._due_s(op.queue, due_ms, found))
 
     def queues(self, op: Queues, context: RequestContext) -> Steps[tuple[str, ...]]:
         """Find the queues of locks by their keys, and read the head of each until enough are taken.
@@ -453,12 +454,17 @@ class RedisProtocol(StoreProtocol):
             for row in rows
         )
         complete = count <= len(ahead)
-        due_s, to_confirm = self._due_s(due_ms, ahead), self._replicas > 0
+        due_s, to_confirm = self._due_s(queue, due_ms, ahead), self._replicas > 0
         return Snapshot(mine, ahead, complete, count, cheap=True, due_s=due_s, to_confirm=to_confirm)
 
-    def _due_s(self, due_ms: int, shown: tuple[Contender, ...]) -> float | None:
+    def _due_s(self, queue: str, due_ms: int, shown: tuple[Contender, ...]) -> float | None:
+        """Return in how many seconds to look again; a foreign contender that never expires is reported."""
         due_s = None if due_ms < 0 else due_ms / 1000
-        if self._polls and any(target_of(one.ref)[1] < 0 for one in shown):
+        foreign = any(target_of(one.ref)[1] < 0 for one in shown)
+        if foreign and due_s is None:
+            key = self._keys.base(queue)
+            self._notices.add(key, f"{key} {LASTS}")
+        if self._polls and foreign:
             return POLL_S if due_s is None else min(due_s, POLL_S)
         return due_s
 
