@@ -280,7 +280,7 @@ class RedisStore(ServerStore):
         if token.startswith("-"):
             self.operator.delete(self._keys.base(queue))
         else:
-            self._act(queue, "expel", token)
+            self._act(queue, "expel", token, keys=(self._keys.beside(queue, f"x:{uuid.uuid4()}"),))
 
     def remove_directory(self, name: str) -> None:
         self.operator.delete(*self._keys.of(queue_of(name)))

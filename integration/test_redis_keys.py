@@ -115,6 +115,22 @@ def test_the_key_lasts_as_long_as_a_reader_that_a_dead_writer_lets_in(queue: Que
     assert 60_000 < queue.server.pttl(queue.keys[0]) <= 120_000
 
 
+def test_an_eviction_that_arrives_twice_leaves_the_next_key_of_another_program_alone(queue: Queue) -> None:
+    key = queue.keys[0]
+    queue.server.set(key, "theirs", px=60_000)
+    token = queue.act("list", "first", 1, 0)[0][0][0]
+    assert queue.act("expel", "first", token, one="first-1") == 1
+    assert not queue.server.exists(key)
+    queue.server.set(key, "theirs", px=60_000)
+    assert queue.act("expel", "first", token, one="first-1") == 0
+    assert queue.server.exists(key)
+    assert queue.act("expel", "first", token, one="first-2") == 1
+    for number in (1, 2):
+        done = Keys("lock:").beside(queue.name, f"x:first-{number}")
+        assert DAY_MS / 25 < queue.server.pttl(done) <= DAY_MS / 24
+        queue.server.delete(done)
+
+
 FAR_US = 4_000_000_000_000_000
 
 

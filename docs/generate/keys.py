@@ -64,7 +64,7 @@ def _redis(here: RedisKeys, queue: str, value: str) -> list[tuple[str, str]]:
         ("those of them that are no readers", exclusive),
         ("a record of each", known),
         ("which sessions are notified of what", watched),
-        ("a contender that was withdrawn and may still arrive", here.beside(queue, f"x:{ID}")),
+        ("what was withdrawn or evicted, and may still arrive", here.beside(queue, f"x:{ID}")),
         (f"a value `{VALUE}`", here.beside(value, "value")),
         ("a receipt of it", here.beside(value, f"receipt:{REDIS_SESSION}")),
         ("a session, as long as it lives", here.session(REDIS_SESSION)),

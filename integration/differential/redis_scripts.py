@@ -135,7 +135,7 @@ class _Author:
         return self.act("remove", one, token, int(rng.random() < 0.15), tombstone=one)
 
     def expel(self) -> Act:
-        return self.act("expel", self.token())
+        return self.act("expel", self.token(), tombstone=f"expel-{self.one()}")
 
     def rewrite(self) -> Act:
         version = self.rng.choice(("", "", 0, 1, 2, "~0", "~1", "~2"))

@@ -414,7 +414,11 @@ class Act:
 
     def expel(self, token: int) -> int:
         if self.foreign is not None and b"%d" % token == self.stranger():
-            return self.acts.delete(self.key)
+            if self.acts.get(self.keys[5]) is not None:
+                return 0
+            self.acts.delete(self.key)
+            self.acts.set(self.keys[5], b"1", TOMBSTONE_MS)
+            return 1
         one = self.queue.standing.get(token)
         if one is not None:
             self.take_out(one)

@@ -423,7 +423,8 @@ class RedisStore(Fates):
     def expel(self, queue: str, token: int) -> None:
         """Remove a contender by hand."""
         words = ("expel", queue, "operator", BELL, 1000, token)
-        self.master.do(Run(KEYS.of(queue), words))
+        done = KEYS.beside(queue, f"x:operator-{self.acts_done}")
+        self.master.do(Run((*KEYS.of(queue), done), words))
         self.wrote()
 
     def foreign(self, what: str, queue: str, value: str = "", *words: Any) -> None:

@@ -369,6 +369,16 @@ def test_what_was_removed_by_an_earlier_try_counts(redis: RedisProtocol) -> None
     assert evicted.result
 
 
+def test_an_eviction_that_is_asked_again_is_the_same_one(redis: RedisProtocol) -> None:
+    op, asked = Evict("x", "x/-9", -9), []
+    for context, answer in ((CONTEXT, CUT), (AGAIN, CUT), (AGAIN, 0), (CONTEXT, 1)):
+        steps = redis.evict(op, context)
+        asked.append(next(steps).keys[-1])  # type: ignore[attr-defined]
+        with pytest.raises(StoreUnavailable if answer is CUT else StopIteration):
+            steps.throw(answer) if answer is CUT else steps.send(answer)
+    assert asked == ["{lock:x}:x:1f-1"] * 3 + ["{lock:x}:x:1f-2"]
+
+
 def test_a_contender_is_rewritten_in_place(redis: RedisProtocol) -> None:
     asked = feed(redis.rewrite(Rewrite(MINE, "m", b"n", 2), CONTEXT), 3)
     assert arguments(asked[0]) == (7, "m", b"n", 2)

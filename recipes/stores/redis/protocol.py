@@ -10,6 +10,7 @@ Three things are the store's own:
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -102,6 +103,8 @@ class RedisProtocol(StoreProtocol):
         self._receipts = Receipts()
         self._stands: dict[str, tuple[str, int | None]] = {}  # by id: the queue, and the token once known
         self._rewritten: dict[str, int] = {}  # by id: how often, as far as the server has said
+        self._evictions = itertools.count(1)
+        self._evicting: dict[tuple[str, int], int] = {}  # by queue and token: the number of the eviction
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
 
     # The session.
@@ -305,7 +308,12 @@ class RedisProtocol(StoreProtocol):
 
     def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Remove another's contender; asked again, the first try may have done it."""
-        removed: int = yield self._run(op.queue, "expel", op.token)
+        what = op.queue, op.token
+        number = self._evicting.get(what) if context.again else None
+        self._evicting[what] = number = number or next(self._evictions)
+        done = self._tombstone(op.queue, f"{self.session_id}-{number}")
+        removed: int = yield self._run(op.queue, "expel", op.token, keys=(done,))
+        self._evicting.pop(what, None)
         return bool(removed) or context.again
 
     def rewrite(self, op: Rewrite, context: RequestContext) -> Steps[int | None]:

@@ -276,8 +276,14 @@ function acts.remove(id, token, bury)
   return mine and 1 or 0
 end
 
+-- Another program may write the same value again: what arrives twice deletes once.
 function acts.expel(token)
-  if foreign and token == stranger() then return call('DEL', K) end
+  if foreign and token == stranger() then
+    if call('EXISTS', KEYS[6]) == 1 then return 0 end
+    call('DEL', K)
+    call('SET', KEYS[6], 1, 'PX', 3600000)
+    return 1
+  end
   local one = known(token)
   if one then take_out(one) end
   settle()
