@@ -85,6 +85,21 @@ class PgBouncer(Server):
 
     def show(self, what: str) -> list[tuple[object, ...]]:
         """Return what it tells of itself."""
+        return self._ask(f"SHOW {what}")
+
+    def hold(self) -> None:
+        """Have it finish the transactions under way, and begin no others; its clients stay connected."""
+        self._ask("PAUSE")
+
+    def lead_to(self, server: Postgres) -> None:
+        """Have it go on, with another server; its clients stay connected."""
+        self.server = server
+        self.prepare()
+        self._ask("RELOAD")
+        self._ask("RESUME")
+
+    def _ask(self, command: str) -> list[tuple[object, ...]]:
         place = {"host": self.host, "port": self.port, "user": "postgres", "dbname": "pgbouncer"}
         with psycopg.connect(**place, autocommit=True, connect_timeout=2) as connection:  # type: ignore[arg-type]
-            return list(connection.execute(f"SHOW {what}").fetchall())
+            found = connection.execute(command)
+            return list(found.fetchall()) if found.description else []

@@ -53,12 +53,12 @@ def test_fault_10_the_server_ends_while_one_holds_and_others_wait(lab: Lab, how:
     assert tokens == [int(one.rpartition("/")[2]) for one in before]
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
+@pytest.fixture(params=["postgres", "pgbouncer", "mariadb"])
 def falling(request: pytest.FixtureRequest, prefix: str) -> Iterator[Callable[[str], tuple[Lab, Lose]]]:
     """Yield what starts a database for an API, and the fall: what is done last is lost with the server.
 
-    PostgreSQL has an asynchronous standby. What follows on a MariaDB is a copy that is older, at its
-    address: as with a replica that is behind.
+    PostgreSQL has an asynchronous standby; behind a PgBouncer the connections of clients outlive the fall.
+    What follows on a MariaDB is a copy that is older, at its address: as with a replica that is behind.
     """
     with contextlib.ExitStack() as stack:
 
@@ -69,6 +69,23 @@ def falling(request: pytest.FixtureRequest, prefix: str) -> Iterator[Callable[[s
 
             def lose(last: Callable[[], object]) -> None:
                 pair.fail_over(meanwhile=last)
+
+            return lab, lose
+
+        def pgbouncer(api: str) -> tuple[Lab, Lose]:
+            pair = stack.enter_context(servers.postgres_pair(keeps=True))
+            pooled = stack.enter_context(servers.pgbouncer(pair.current))
+            lab = Lab(pair, api, prefix)
+            lab.url = pooled.url(prefix)
+            stack.callback(lab.close)
+
+            def lose(last: Callable[[], object]) -> None:
+                def meanwhile() -> None:
+                    last()
+                    pooled.hold()
+
+                pair.fail_over(meanwhile=meanwhile)
+                pooled.lead_to(pair.current)
 
             return lab, lose
 
@@ -92,7 +109,7 @@ def falling(request: pytest.FixtureRequest, prefix: str) -> Iterator[Callable[[s
 
             return lab, lose
 
-        start = {"postgres": postgres, "mariadb": mariadb}[request.param]
+        start = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb}[request.param]
         yield lambda api: needed(request.param, lambda: start(api))
 
 

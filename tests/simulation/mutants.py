@@ -504,6 +504,7 @@ for _name, _where, _stores, _of, _plant, *_flavour in (
         AIMED,
     ),
     ("grants after a failover at once", ACTS, SQL, "mixed", in_sql.grants_after_a_failover_at_once, LONG),
+    ("servers are not compared", ACTS, SQL, "mixed", in_sql.servers_are_not_compared, LONG),
     ("nothing is buried", ACTS, SQL, "group", in_sql.nothing_is_buried),
     ("a contender that goes rings nobody", ACTS, NOTIFIED, "mixed", in_sql.going_rings_nobody),
     ("looks without the lock", ACTS, NOTIFIED, "election", in_sql.looks_without_the_lock),

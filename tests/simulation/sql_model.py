@@ -280,7 +280,7 @@ class Database:
 
     def life_(self, t: Transaction) -> Any:
         row = t.get("server", 1)
-        return [] if row is None else [(row.life, row.since_us, row.grace_us, self.clock(t))]
+        return [] if row is None else [(row.life, row.since_us, row.grace_us, self.clock(t), self.life)]
 
     def takes_over(self, t: Transaction) -> bool:
         """Whether it follows another, and does not grant yet."""
@@ -342,8 +342,8 @@ class Database:
         joined = self._joined(t, queue_, me_, **row)
         return (yield from self._rung(t, queue_, joined, rung))
 
-    def join_alone(self, t: Transaction, queue_: str, me_: str, **row: Any) -> Waiting:
-        if self.queue(t, queue_):
+    def join_alone(self, t: Transaction, queue_: str, me_: str, server_: str, **row: Any) -> Waiting:
+        if self.queue(t, queue_) or server_ != self.life:
             return [(0, 0)] if "bell_" in row else 0
         return (yield from self.join(t, queue_, me_, **row))
 
@@ -379,7 +379,7 @@ class Database:
         session = t.get("session", one.session)
         expires_at = None if session is None else session.expires_at
         now = self.clock(t)
-        return one.token, one.kind, one.session, one.id, one.mark, one.version, expires_at, now
+        return one.token, one.kind, one.session, one.id, one.mark, one.version, expires_at, now, self.life
 
     def shown(self, t: Transaction, queue_: str, id_: str, most_: int, *, only: bool) -> Any:
         standing = self.queue(t, queue_)

@@ -12,7 +12,7 @@ from recipes._contract.wakeups import Changed, Disturbed, Gone
 from recipes.errors import SessionLost, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.redis.bells import Bells
-from recipes.stores.sql.acts import Acts, Starting
+from recipes.stores.sql.acts import Acts, Elsewhere, Starting
 from recipes.stores.sql.protocol import SqlProtocol
 from recipes.stores.sql.requests import Listen, Transact, Work
 from recipes.stores.sql.settings import BELL
@@ -195,6 +195,11 @@ class Message:
             self.roll_back()
             self.clear()
             return False
+        except Elsewhere:
+            self.connection.life = ""
+            self.roll_back()
+            self.clear()
+            return False
         except (Starting, SessionLost, Duplicate) as error:
             self.roll_back()
             return self.answered(_as_told(error))
@@ -249,8 +254,8 @@ class Message:
         connection = self.connection
         store = connection.store
         self.t = self.db.begin()
-        self.entering = connection.life != self.db.life
-        self.work = Work(connection.starting_until_us)
+        self.entering = not connection.life
+        self.work = Work(connection.starting_until_us, connection.life)
         act = self.request.act
         self.quick = connection.calls and not (self.tried or self.entering or connection.starting_until_us)
         self.quick = self.quick and self.request.quick is not None
@@ -294,7 +299,7 @@ class Message:
             return False
         if not self.entering:
             return self.answered(self.result)
-        connection.life, connection.starting_until_us = self.db.life, self.result[0]
+        connection.starting_until_us, _, connection.life = self.result
         self.clear()
         return False
 
@@ -309,8 +314,10 @@ def _as_told(error: Exception) -> Exception:
 class SqlConnection(Way):
     """The way of one session of one client to the database: a pool of connections, and one that listens.
 
+    A proxy may be in between: the connections live on as another server takes over.
+
     Attributes:
-        life: Which server it has found there.
+        life: Which server it has found there, when it looked last; empty: it has to look.
         starting_until_us: Until when that grants nothing.
         calls: It may send whole acts.
         deaf: It hears of nothing, as behind a proxy that gives each transaction another connection.

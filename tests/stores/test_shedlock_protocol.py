@@ -28,9 +28,10 @@ from recipes._rules.exclusive import EXCLUSIVE
 from recipes.cli.schema import store_command
 from recipes.errors import StoreUnavailable
 from recipes.guarantees import STORES
+from recipes.stores._kit.cell import Take
 from recipes.stores.registry import from_url
 from recipes.stores.sql import SqlBackend
-from recipes.stores.sql.acts import Starting
+from recipes.stores.sql.acts import Elsewhere, Starting
 from recipes.stores.sql.protocol import SqlProtocol
 from recipes.stores.sql.protocol_shedlock import TICK_US, ShedlockProtocol, ShedlockStatements, row_of
 from recipes.stores.sql.requests import Ask, Transact, Work
@@ -61,7 +62,7 @@ class Database:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        names = ("take", "add", "keep", "drop", "seen", "life", "draw", "token")
+        names = ("take", "add", "keep", "drop", "seen", "life", "draw", "drawn")
         self._names = {id(getattr(SAY, f"_{name}")): name for name in names}
 
     def run(self, transact: Transact, replies: Iterator[Any], until_us: int = 0) -> Any:
@@ -110,14 +111,14 @@ def taken(shed: ShedlockProtocol, *replies: Any, context: Any = CONTEXT, until_u
 
 
 def test_a_free_row_is_taken_and_then_a_token_is_drawn(shed: ShedlockProtocol) -> None:
-    statements, snapshot = taken(shed, 1, 1, [(7,)])
-    assert statements == ["take", "draw", "token"]
+    statements, snapshot = taken(shed, 1, 1, [(7, "here")])
+    assert statements == ["take", "draw", "drawn"]
     assert (snapshot.mine, snapshot.ahead) == (MINE, ())
 
 
 def test_a_row_that_is_not_there_is_made_free_first(shed: ShedlockProtocol) -> None:
-    statements, snapshot = taken(shed, 0, [], 1, 1, 1, [(7,)])
-    assert statements == ["take", "seen", "add", "take", "draw", "token"]
+    statements, snapshot = taken(shed, 0, [], 1, 1, 1, [(7, "here")])
+    assert statements == ["take", "seen", "add", "take", "draw", "drawn"]
     assert snapshot.mine == MINE
 
 
@@ -130,8 +131,8 @@ def test_what_a_java_service_has_is_waited_for_and_nothing_is_written(shed: Shed
 
 
 def test_a_row_that_becomes_free_as_it_is_read_is_taken_at_once(shed: ShedlockProtocol) -> None:
-    statements, snapshot = taken(shed, 0, OVER, 1, 1, [(7,)])
-    assert statements == ["take", "seen", "take", "draw", "token"]
+    statements, snapshot = taken(shed, 0, OVER, 1, 1, [(7, "here")])
+    assert statements == ["take", "seen", "take", "draw", "drawn"]
     assert snapshot.mine == MINE
 
 
@@ -142,7 +143,7 @@ def test_it_looks_when_the_lock_of_another_ends(shed: ShedlockProtocol) -> None:
 def test_a_take_whose_answer_was_lost_is_done_again(shed: ShedlockProtocol) -> None:
     with pytest.raises(StoreUnavailable):
         feed(shed.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT), CUT)
-    assert taken(shed, 1, 1, [(7,)], context=AGAIN)[1].mine == MINE
+    assert taken(shed, 1, 1, [(7, "here")], context=AGAIN)[1].mine == MINE
     assert asked(shed.renew(Renew((MINE,), 5.0), CONTEXT), 1)[1].missing == ()
 
 
@@ -151,7 +152,7 @@ def test_a_copy_that_lands_between_is_ones_own(shed: ShedlockProtocol) -> None:
 
 
 def test_a_renewal_extends_and_names_what_is_gone(shed: ShedlockProtocol) -> None:
-    taken(shed, 1, 1, [(7,)])
+    taken(shed, 1, 1, [(7, "here")])
     for changed, missing in ((1, ()), (0, (MINE,))):
         statements, renewal = asked(shed.renew(Renew((MINE,), 5.0), CONTEXT), changed)
         assert (statements, renewal.ttl_s, renewal.missing) == (["keep"], TTL_S, missing)
@@ -163,7 +164,7 @@ def test_a_renewal_without_a_lock_is_answered_too(shed: ShedlockProtocol) -> Non
 
 @pytest.mark.parametrize("changed", [0, 1])
 def test_a_release_unlocks_the_own_row_only(shed: ShedlockProtocol, changed: int) -> None:
-    taken(shed, 1, 1, [(7,)])
+    taken(shed, 1, 1, [(7, "here")])
     statements, dropped = asked(shed.withdraw(Withdraw(TICKET, MINE), CONTEXT), changed)
     assert (statements, dropped) == (["drop"], bool(changed))
     assert asked(shed.end(End(), CONTEXT))[0] == []
@@ -179,7 +180,7 @@ def test_several_are_renewed_in_the_order_of_their_rows(shed: ShedlockProtocol) 
 
 
 def test_check_and_listing_read_one_row(shed: ShedlockProtocol) -> None:
-    taken(shed, 1, 1, [(7,)])
+    taken(shed, 1, 1, [(7, "here")])
     statements, checked = asked(shed.check(Check(MINE, (), None), CONTEXT), OURS)
     assert (statements, checked.mine) == (["seen"], True)
     (holder,) = asked(shed.listing(List("x%2Fy", 5), CONTEXT), OURS)[1].contenders
@@ -191,10 +192,18 @@ def test_check_and_listing_read_one_row(shed: ShedlockProtocol) -> None:
 
 def test_nothing_is_granted_while_a_standby_takes_over(shed: ShedlockProtocol) -> None:
     with pytest.raises(Starting) as starting:
-        taken(shed, [("life", 1, 2, 600)], until_us=1000)
+        taken(shed, [("life", 1, 2, 600, "here")], until_us=1000)
     assert starting.value.left_us == 400
-    statements, snapshot = taken(shed, [("life", 1, 2, 1000)], 1, 1, [(7,)], until_us=1000)
-    assert (statements, snapshot.mine) == (["life", "take", "draw", "token"], MINE)
+    statements, snapshot = taken(shed, [("life", 1, 2, 1000, "here")], 1, 1, [(7, "here")], until_us=1000)
+    assert (statements, snapshot.mine) == (["life", "take", "draw", "drawn"], MINE)
+
+
+def test_nothing_is_granted_by_what_was_known_of_another_server(shed: ShedlockProtocol) -> None:
+    """A proxy has led the connection to one that took over."""
+    take = Take(ROW.partition(":")[2].replace("/", "%2F"), VALUE, TTL_S)
+    steps = shed._taking(Work(server="there"), take)
+    with pytest.raises(Elsewhere):
+        feed(steps, [1], [1, [(7, "here")]])
 
 
 def test_only_acts_are_carried_out(shed: ShedlockProtocol) -> None:

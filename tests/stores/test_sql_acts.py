@@ -23,6 +23,7 @@ from recipes.stores.sql.acts import (
     NAMES_AT_ONCE,
     STALE_AT_ONCE,
     Acts,
+    Elsewhere,
     Starting,
 )
 from recipes.stores.sql.requests import Ask, Work
@@ -33,6 +34,8 @@ from tests.stores.stepping import feed
 TICKET = Ticket("x", "lock", "a1", owner="o", data=b"d")
 MINE = Entry(TICKET, "x/7", 7)
 NOW = 1_000_000
+HERE, THERE = "here", "there"
+"""Two servers."""
 WRITE = Write("~value/v", b"new", 1, if_version=3)
 DIALECTS = ("postgresql", "mysql")
 
@@ -65,6 +68,7 @@ def row(token: int, session: str = "other", *, left_us: int | None = 5_000_000, 
     expires_at = None if left_us is None else NOW + left_us
     fields = {"kind": "W", "id": f"b{token}", "mark": "", "version": 0, **more}
     found = [token, fields["kind"], session, fields["id"], fields["mark"], fields["version"], expires_at, NOW]
+    found.append(more.get("server", HERE))
     return found + ([more["owner"], more["data"]] if "owner" in more else [])
 
 
@@ -107,7 +111,7 @@ def test_one_that_finds_nobody_joins_in_one_step(one: Session) -> None:
     asked = feed(one.acts.take(one.work, TICKET), [1, 0, [(7,)]])
     drawn, joined, found = of(asked)
     assert (drawn, found) == (one.say.draw("app:x"), one.say.find("app:x", "a1", "me"))
-    assert joined.statement is one.say.join_alone("", "", "").statement
+    assert joined.statement is one.say.join_alone("", "", "", None).statement
     assert asked.result == Snapshot(MINE, (), complete=True, position=0, cheap=True)
     assert one.work.news == [Changed("x")]
 
@@ -248,6 +252,35 @@ def test_nothing_is_granted_a_while_after_another_server_took_over(one: Session)
     with pytest.raises(Starting) as raised:
         one.join([1, 1, [OWN]])
     assert raised.value.left_us == 2_500_000
+
+
+@pytest.mark.parametrize("act", ["join", "try", "look", "glance", "listing", "peek"])
+def test_what_was_known_of_another_server_does_not_count(one: Session, act: str) -> None:
+    """A proxy has led the connection to one that took over: its grace has not been asked for."""
+    one.work.server = THERE
+    shown = [row(3, owner="", data=b"")]
+    steps, replies = {
+        "join": (one.acts.join(one.work, TICKET, EXCLUSIVE), [[1, 1, [OWN]]]),
+        "try": (one.acts.join(one.work, TICKET, EXCLUSIVE, only_free=True), [[1, 1, [OWN, row(5)]]]),
+        "look": (one.acts.look(one.work, MINE, EXCLUSIVE, ()), [[1], [[OWN]]]),
+        "glance": (one.acts.glance(one.work, MINE, EXCLUSIVE), [[[OWN]]]),
+        "listing": (one.acts.listing(one.work, "x", 9, watch=False), [[1], [shown]]),
+        "peek": (one.acts.peek(one.work, "x", 9), [[shown]]),
+    }[act]
+    with pytest.raises(Elsewhere):
+        feed(steps, *replies)
+
+
+def test_on_another_server_nobody_dies_for_want_of_a_renewal(one: Session) -> None:
+    one.work.server = THERE
+    with pytest.raises(Elsewhere):
+        one.join([1, 0, [OWN, row(6, "dead", left_us=0)]])
+
+
+def test_one_that_finds_nobody_joins_on_the_server_that_it_knows_alone(one: Session) -> None:
+    one.work.server = THERE
+    asked = feed(one.acts.take(one.work, TICKET), [1, 0, []])
+    assert of(asked)[1].values["server_"] == THERE
 
 
 # The dead.
@@ -665,17 +698,17 @@ def test_behind_the_last_queue_it_begins_anew(one: Session, names: list[Any]) ->
 
 @pytest.mark.parametrize("there", [True, False], ids=["known", "first"])
 def test_the_server_that_is_known_grants_at_once(one: Session, there: bool) -> None:
-    row = ("s1", 0, 20_000_000, NOW)
+    row = ("s1", 0, 20_000_000, NOW, HERE)
     replies = [[[row]]] if there else [[[]], [1, [row]]]
     asked = feed(one.acts.enter(one.work, "s1", 20_000_000), *replies)
     noted = [] if there else [one.say.first_life("s1", 20_000_000), one.say.life()]
     assert of(asked) == [one.say.life(), *noted]
-    assert asked.result == (0, 20_000_000)
+    assert asked.result == (0, 20_000_000, HERE)
 
 
 def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Session) -> None:
-    before = ("s1", 0, 20_000_000, NOW)
-    after = ("s2", NOW, 20_000_000, NOW)
+    before = ("s1", 0, 20_000_000, NOW, HERE)
+    after = ("s2", NOW, 20_000_000, NOW, HERE)
     asked = feed(one.acts.enter(one.work, "s2", 5_000_000), [[before]], [1, [before]], [1, [after]])
     assert of(asked) == [
         one.say.life(),
@@ -684,12 +717,12 @@ def test_another_server_grants_after_the_grace_that_was_agreed_about(one: Sessio
         one.say.next_life("s2"),
         one.say.life(),
     ]
-    assert asked.result == (NOW + 20_000_000, 20_000_000)
+    assert asked.result == (NOW + 20_000_000, 20_000_000, HERE)
 
 
 def test_what_another_client_has_noted_meanwhile_is_not_noted_again(one: Session) -> None:
     """To note the first locks the row, so of several that enter one notes the next."""
-    before, after = ("s1", 0, 20_000_000, NOW), ("s2", NOW, 20_000_000, NOW)
+    before, after = ("s1", 0, 20_000_000, NOW, HERE), ("s2", NOW, 20_000_000, NOW, HERE)
     asked = feed(one.acts.enter(one.work, "s2", 20_000_000), [[before]], [1, [after]])
     assert len(of(asked)) == 3
-    assert asked.result == (NOW + 20_000_000, 20_000_000)
+    assert asked.result == (NOW + 20_000_000, 20_000_000, HERE)

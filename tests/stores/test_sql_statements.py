@@ -14,6 +14,10 @@ from recipes.stores.sql.tables import KEY_LENGTH, Tables, dialect_of
 
 PLACE = "(queue, token, id, kind, session, mark, owner, data, version)"
 PG_CLOCK = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+PG_SERVER = "CAST(CAST(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000 AS BIGINT) AS VARCHAR)"
+MY_NOTED = "(SELECT recipes_server.life FROM recipes_server WHERE recipes_server.only_row = 1)"
+MY_SERVER = f"CONCAT_WS('/', @@server_uuid, CONVERT({MY_NOTED} USING utf8mb4))"
+MARIADB_OWN = "@@hostname, @@port, @@server_id"
 MY_CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 DIALECTS = {"postgresql": postgresql.dialect(paramstyle="named"), "mysql": mysql.dialect(paramstyle="named")}
 
@@ -156,7 +160,7 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.begin_session("me", 1), say.renew("me"), say.mine("me"), *say.end_session("me"), say.alive("me"),
         say.stays("me"), say.begun("me"),
         say.dead(["s"]), say.kill(["s"]),
-        say.join("q", "me", "bell", **row), say.join_alone("q", "me", "bell", **row),
+        say.join("q", "me", "bell", **row), say.join_alone("q", "me", "bell", "here", **row),
         say.buried("a1"), say.bury("a1", 1),
         say.shown("q", "a1", 2, exclusive_only=False), say.shown("q", "a1", 2, exclusive_only=True),
         say.count("q", 7, exclusive_only=False), say.count("q", 7, exclusive_only=True),
@@ -237,7 +241,25 @@ def test_a_contender_that_is_to_be_alone_joins_no_queue_with_another() -> None:
     alone, join = (
         text_of(getattr(Statements(Tables(), "mysql"), one), "mysql") for one in ("_join_alone", "_join")
     )
-    assert alone == join.removesuffix(" AND recipes_contender.id = :id_))") + "))"
+    here, server = alone.removesuffix(" = :server_").rsplit(" AND ", 1)
+    assert here == join.removesuffix(" AND recipes_contender.id = :id_))") + "))"
+    assert server == MY_SERVER
+
+
+@pytest.mark.parametrize(("dialect", "server"), [("postgresql", PG_SERVER), ("mysql", MY_SERVER)])
+def test_what_grants_reads_which_server_it_is(dialect: str, server: str) -> None:
+    """In the same statement: a proxy may lead the next transaction to another."""
+    say = Statements(Tables(), dialect)
+    for one in (*say._shown.values(), say._head, say._some, say._life):
+        assert f"{server} AS server" in text_of(one, dialect)
+
+
+def test_mariadb_has_no_uuid_that_is_the_server_s_own() -> None:
+    speaking = mysql.dialect()
+    speaking.is_mariadb = True
+    assert f"CONCAT_WS('/', {MARIADB_OWN}, " in str(
+        Statements(Tables(), "mysql")._life.compile(dialect=speaking)
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from recipes.stores.sql.requests import Ask, Work
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import OBSERVERS
 
-__all__ = ["Acts", "Seen", "Starting"]
+__all__ = ["Acts", "Elsewhere", "Seen", "Starting", "expect_same"]
 
 T = TypeVar("T")
 Steps = Generator[tuple[Ask, ...], list[Any], T]
@@ -48,6 +48,16 @@ class Starting(Exception):
         self.left_us = left_us
 
 
+class Elsewhere(Exception):
+    """What is known of the server does not hold: the connection leads to another one."""
+
+
+def expect_same(work: Work, server: str) -> None:
+    """Raise if this is another server than the one of which it is known from when on it grants."""
+    if work.server is not None and server != work.server:
+        raise Elsewhere
+
+
 @record
 class Seen:
     """A row of a contender."""
@@ -60,6 +70,7 @@ class Seen:
     version: int
     expires_at: int | None
     now: int
+    server: str
     owner: str = ""
     data: bytes = b""
 
@@ -192,7 +203,7 @@ class Acts:
         say, name = self._say, self._key(ticket.queue)
         *_, found = yield (
             say.draw(name),
-            say.join_alone(name, self._me, self._bell, **_row(ticket)),
+            say.join_alone(name, self._me, self._bell, work.server, **_row(ticket)),
             say.find(name, ticket.id, self._me),
         )
         if not found:
@@ -454,16 +465,19 @@ class Acts:
 
     # The server.
 
-    def enter(self, work: Work, life: str, grace_us: int) -> Steps[tuple[int, int]]:
-        """Note which server this is; returns until when nothing is granted, and the grace agreed about."""
+    def enter(self, work: Work, life: str, grace_us: int) -> Steps[tuple[int, int, str]]:
+        """Note which server this is.
+
+        Returns until when nothing is granted, the grace agreed about, and what `Server` says.
+        """
         say = self._say
         (found,) = yield (say.life(),)
         if not found or found[0][0] != life:
             _, found = yield (say.first_life(life, grace_us), say.life())
         if found[0][0] != life:
             _, found = yield (say.next_life(life), say.life())
-        _, since_us, agreed_us, _ = found[0]
-        return (since_us + agreed_us if since_us else 0), agreed_us
+        _, since_us, agreed_us, _, server = found[0]
+        return (since_us + agreed_us if since_us else 0), agreed_us, server
 
 
 def _row(ticket: Ticket) -> dict[str, Any]:
@@ -472,7 +486,10 @@ def _row(ticket: Ticket) -> dict[str, Any]:
 
 def _starting_us(work: Work, seen: Sequence[Seen]) -> int:
     """Return for how much longer nothing is granted."""
-    return max(0, work.starting_until_us - seen[0].now) if seen else 0
+    if not seen:
+        return 0
+    expect_same(work, seen[0].server)
+    return max(0, work.starting_until_us - seen[0].now)
 
 
 def _due_s(others: Sequence[Seen], starting_us: int = 0) -> float | None:

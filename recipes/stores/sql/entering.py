@@ -11,12 +11,12 @@ from sqlalchemy.exc import DBAPIError
 
 from recipes.errors import StoreError, StoreRefused, StoreUnavailable
 from recipes.stores.sql.acts import Acts
-from recipes.stores.sql.carrying import carry_out
+from recipes.stores.sql.carrying import run
 from recipes.stores.sql.meaning import Again, is_already_there, is_missing, meaning
 from recipes.stores.sql.requests import Work
 from recipes.stores.sql.settings import Settings
 
-__all__ = ["entered", "started"]
+__all__ = ["entered", "left", "started"]
 
 _POSTGRESQL = text(
     "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'),"
@@ -31,39 +31,45 @@ _MYSQL = text(
 READ_ONLY = "the server is a standby, or takes no writes now"
 
 
-def entered(connection: Connection, settings: Settings) -> int:
-    """Return until when nothing is granted there, by the server's clock in microseconds.
+def entered(connection: Connection, settings: Settings) -> tuple[int, str]:
+    """Return until when nothing is granted there, by the server's clock in microseconds; and on which server.
+
+    What is granted by that compares the server: a proxy may lead the same connection to another one.
 
     Raises:
         StoreUnavailable: It is a standby.
         StoreRefused: It cannot be used.
     """
     key = _key(settings)
-    until_us: int | None = connection.info.get(key)
-    if until_us is None:
-        until_us = connection.info[key] = _enter(connection, settings)
-    return until_us
+    found: tuple[int, str] | None = connection.info.get(key)
+    if found is None:
+        found = connection.info[key] = _enter(connection, settings)
+    return found
 
 
 def started(connection: Connection, settings: Settings) -> None:
     """Note that the server grants, by its clock."""
-    connection.info[_key(settings)] = 0
+    _, server = connection.info[_key(settings)]
+    connection.info[_key(settings)] = 0, server
+
+
+def left(connection: Connection, settings: Settings) -> None:
+    """Note that what was learned of the server does not hold any more."""
+    connection.info.pop(_key(settings), None)
 
 
 def _key(settings: Settings) -> tuple[Any, ...]:
     return "recipes", settings.statements.tables.prefix, settings.grace_us
 
 
-def _enter(connection: Connection, settings: Settings) -> int:
-    life = (_postgresql if settings.statements.notifies else _mysql)(connection, settings.label)
-    entering = partial(Acts(settings.statements, "", "", "").enter, life=life, grace_us=settings.grace_us)
+def _enter(connection: Connection, settings: Settings) -> tuple[int, str]:
     try:
-        until_us, agreed_us = carry_out(connection, entering, Work())
+        until_us, agreed_us, server = _noted(connection, settings)
     except DBAPIError as error:
         if not (settings.create_tables and is_missing(error)):
             raise
         _create(connection, settings)
-        until_us, agreed_us = carry_out(connection, entering, Work())
+        until_us, agreed_us, server = _noted(connection, settings)
     if agreed_us != settings.grace_us:
         theirs_s, ours_s = agreed_us / 1e6, settings.grace_us / 1e6
         raise StoreRefused(
@@ -71,23 +77,31 @@ def _enter(connection: Connection, settings: Settings) -> int:
             f"restart_grace is {theirs_s:g} for the other clients and {ours_s:g} for this one; use the same,"
             f" or delete the row of {settings.statements.tables.server.name} while no client runs",
         )
-    return int(until_us)
+    return int(until_us), server
+
+
+def _noted(connection: Connection, settings: Settings) -> tuple[int, int, str]:
+    """Learn which server it is, and note it, in one transaction: the next may be with another server."""
+    learned = _postgresql if settings.statements.notifies else _mysql
+    with connection.begin():
+        life = learned(connection, settings.label)
+        enter = partial(Acts(settings.statements, "", "", "").enter, life=life, grace_us=settings.grace_us)
+        found: tuple[int, int, str] = run(connection, enter, Work())
+    return found
 
 
 def _postgresql(connection: Connection, label: str) -> str:
     """Return what changes when another server takes over, and not when this one restarts."""
-    with connection.begin():
-        standby, read_only, known = connection.execute(_POSTGRESQL).one()
-        if standby or read_only == "on":
-            raise _read_only(connection, label)
-        timeline = connection.execute(_PLACE).scalar_one()[:8]  # of the checkpoint it is behind a promotion
-        system = connection.execute(_SYSTEM).scalar_one() if known else 0
+    standby, read_only, known = connection.execute(_POSTGRESQL).one()
+    if standby or read_only == "on":
+        raise _read_only(connection, label)
+    timeline = connection.execute(_PLACE).scalar_one()[:8]  # of the checkpoint it is behind a promotion
+    system = connection.execute(_SYSTEM).scalar_one() if known else 0
     return f"{system}/{timeline}"
 
 
 def _mysql(connection: Connection, label: str) -> str:
-    with connection.begin():
-        facts: Mapping[str, str] = {name: value for name, value in connection.execute(_MYSQL)}  # noqa: C416 - rows are no pairs
+    facts: Mapping[str, str] = {name: value for name, value in connection.execute(_MYSQL)}  # noqa: C416 - rows are no pairs
     if any(facts.get(f"{one}read_only", "OFF") == "ON" for one in ("", "super_", "innodb_")):
         raise _read_only(connection, label)
     if facts.get("wsrep_on", "OFF") == "ON":

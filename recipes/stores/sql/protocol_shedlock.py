@@ -21,7 +21,7 @@ from recipes._contract.operations import Op, Open, Opened
 from recipes._contract.protocol import RequestContext
 from recipes._contract.protocol import Steps as Requests
 from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
-from recipes.stores.sql.acts import Starting, Steps
+from recipes.stores.sql.acts import Starting, Steps, expect_same
 from recipes.stores.sql.requests import Ask, Transact, Work
 from recipes.stores.sql.statements import Statements, _given
 from recipes.stores.sql.tables import Tables
@@ -149,6 +149,7 @@ class ShedlockStatements(Statements):
             .select_from(shed.outerjoin(queue, queue.c.name == _given("queue")))
             .where(named)
         )
+        self._drawn = self._token.add_columns(self._here().label("server"))
         # It is read as a connection begins to be used, and so shows too whether ShedLock's table is there.
         self._life = self._life.select_from(server.outerjoin(shed, shed.c.name == ""))
 
@@ -173,6 +174,10 @@ class ShedlockStatements(Statements):
     def drop(self, row: str, value: str) -> Ask:
         """Unlock what has this value."""
         return Ask(self._drop, {"row_": row, "value_": value})
+
+    def drawn(self, queue: str) -> Ask:
+        """Read the token that was drawn last, and which server this is."""
+        return Ask(self._drawn, {"queue_": queue})
 
     def seen(self, row: str, queue: str) -> Ask:
         """Read the holder of a row, for how many microseconds more, and the token drawn last."""
@@ -217,7 +222,7 @@ class ShedlockProtocol(CellProtocol):
     def _taking(self, work: Work, op: Take) -> Steps[Cell]:
         """Lock the row, and draw a token while it is locked: so the next that locks it draws a larger one."""
         if work.starting_until_us:
-            ((*_, now),) = (yield (self._say.life(),))[0]
+            ((*_, now, _),) = (yield (self._say.life(),))[0]
             if now < work.starting_until_us:
                 raise Starting(work.starting_until_us - now)
             work.started = True
@@ -225,7 +230,8 @@ class ShedlockProtocol(CellProtocol):
         while True:
             (taken,) = yield (self._say.take(row, op.value, _us(op.ttl_s)),)
             if taken:
-                _, ((token,),) = yield (self._say.draw(key), self._say.token(key))
+                _, ((token, server),) = yield (self._say.draw(key), self._say.drawn(key))
+                expect_same(work, server)
                 return Cell(op.value, int(token), op.ttl_s)
             (found,) = yield (self._say.seen(row, key),)
             if not found:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     or_,
     select,
     update,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql, postgresql
 
 from recipes.stores.sql.requests import Ask
-from recipes.stores.sql.tables import OBSERVERS, Clock, Tables, tables_of
+from recipes.stores.sql.tables import OBSERVERS, Clock, Server, Tables, tables_of
 
 __all__ = ["Statements"]
 
@@ -91,8 +92,20 @@ class Statements:
             },
             {"life": server.c.life},
         )
-        self._life = select(server.c.life, server.c.since_us, server.c.grace_us, Clock().label("now"))
+        self._life = select(
+            server.c.life,
+            server.c.since_us,
+            server.c.grace_us,
+            Clock().label("now"),
+            self._here().label("server"),
+        )
         self._next_life = update(server).values(life=_given("life"), since_us=Clock())
+
+    def _here(self) -> Server:
+        """Return what says which server this is."""
+        server = self.tables.server
+        noted = select(server.c.life).where(server.c.only_row == literal_column("1")).correlate(None)
+        return Server(noted.scalar_subquery())
 
     def _next(self, table: Any) -> Any:
         """Return a token that is larger than any before, also after a failover that lost some."""
@@ -129,7 +142,7 @@ class Statements:
         return Ask(self._first_life, {"life_": life, "grace_us_": grace_us})
 
     def life(self) -> Ask:
-        """Read which server is noted, since when, the grace that all have agreed about, and the time."""
+        """Read which server is noted, since when, the grace of all, the time, and which server this is."""
         return Ask(self._life, {})
 
     def next_life(self, life: str) -> Ask:
@@ -226,10 +239,11 @@ class Statements:
             ~exists().where(buried.c.id == _given("id")),
         )
         self._join, self._join_alone = (
-            insert(contender).from_select(
-                ["queue", "token", *given, "version"], fresh.where(~exists().where(one))
+            insert(contender).from_select(["queue", "token", *given, "version"], fresh.where(*only))
+            for only in (
+                [~exists().where(same)],
+                [~exists().where(there), self._here() == _given("server")],
             )
-            for one in (same, there)
         )
         self._buried = select(buried.c.id).where(buried.c.id == _given("id"))
         self._bury = self._upsert(
@@ -247,6 +261,7 @@ class Statements:
             contender.c.version,
             session.c.expires_at,
             Clock().label("now"),
+            self._here().label("server"),
         )
         beside = contender.outerjoin(session, session.c.id == contender.c.session)
         some = select(*seen).select_from(beside).where(there).limit(_given("most"))
@@ -352,9 +367,9 @@ class Statements:
         """
         return self._joining(self._join, queue, me, bell, row)
 
-    def join_alone(self, queue: str, me: str, bell: str, **row: Any) -> Ask:
-        """Do the same, unless anybody is in the queue."""
-        return self._joining(self._join_alone, queue, me, bell, row)
+    def join_alone(self, queue: str, me: str, bell: str, server: str | None, **row: Any) -> Ask:
+        """Do the same, unless anybody is in the queue, or this is another server."""
+        return self._joining(self._join_alone, queue, me, bell, {"server": server, **row})
 
     def _joining(self, statement: Any, queue: str, me: str, bell: str, row: dict[str, Any]) -> Ask:
         rings = self._rings(bell, [OBSERVERS], "c")

@@ -24,7 +24,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql.functions import FunctionElement
 
-__all__ = ["OBSERVERS", "PREFIX", "Clock", "Tables", "dialect_of", "tables_of"]
+__all__ = ["OBSERVERS", "PREFIX", "Clock", "Server", "Tables", "dialect_of", "tables_of"]
 
 PREFIX = "recipes_"
 OBSERVERS = 0
@@ -50,6 +50,36 @@ def _of_postgresql(*_: Any, **__: Any) -> str:
 @compiles(Clock, "mariadb")
 def _of_mysql(*_: Any, **__: Any) -> str:
     return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+
+class Server(FunctionElement[str]):
+    """Which server carries out the statement: the same text as before only while it is the same one.
+
+    A connection does not say that: a proxy may lead the next transaction to another server, which took over.
+
+    On PostgreSQL it is when the server was started: no server becomes a standby, or the primary that follows
+    one, without a start that no other has shared. On MySQL that is not so, and it is the server's own name
+    beside the one that is noted.
+
+    Args:
+        noted: Reads which server is noted.
+    """
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(Server, "postgresql")
+def _server_of_postgresql(*_: Any, **__: Any) -> str:
+    return "CAST(CAST(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000 AS BIGINT) AS VARCHAR)"
+
+
+@compiles(Server, "mysql")
+@compiles(Server, "mariadb")
+def _server_of_mysql(element: Any, compiler: Any, **more: Any) -> str:
+    own = "@@hostname, @@port, @@server_id" if compiler.dialect.is_mariadb else "@@server_uuid"
+    noted = compiler.process(element.clauses, **more)
+    return f"CONCAT_WS('/', {own}, CONVERT({noted} USING utf8mb4))"
 
 
 def _ascii(length: int) -> Any:

@@ -11,11 +11,11 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from recipes._run.clock import boot_time
-from recipes.errors import StoreUnavailable
-from recipes.stores.sql.acts import Starting
+from recipes.errors import StoreError, StoreUnavailable
+from recipes.stores.sql.acts import Elsewhere, Starting
 from recipes.stores.sql.carrying import call, carry_out, followed, run
 from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
-from recipes.stores.sql.entering import entered, started
+from recipes.stores.sql.entering import entered, left, started
 from recipes.stores.sql.hearing import Hearing
 from recipes.stores.sql.meaning import Again, code_of, is_ours, is_read_only, meaning
 from recipes.stores.sql.requests import Act, Transact, Work
@@ -117,6 +117,9 @@ class Wire:
                 left_s = starting.left_us / 1e6
                 said = f"it took over, and grants nothing for {left_s:.1f} s more (restart_grace)"
                 raise StoreUnavailable(label, said, unsent=True) from None
+            except Elsewhere:
+                left(connection, self._settings)
+                meant: StoreError | Again = Again("another server took over")
             except Exception as error:
                 if not is_ours(error) and not isinstance(error, Again):
                     raise
@@ -130,18 +133,16 @@ class Wire:
                 meant = meaning(error, label, sent=progress.sent)
                 if not isinstance(meant, Again):
                     raise meant from None
-                pause_s = random.uniform(0, PAUSE_S)  # noqa: S311 - spreads load only
-                if boot_time() + pause_s >= until:
-                    raise StoreUnavailable(
-                        label, f"others were writing all the time ({meant})", unsent=True
-                    ) from None
-                pause(pause_s)
+            pause_s = random.uniform(0, PAUSE_S)  # noqa: S311 - spreads load only
+            if boot_time() + pause_s >= until:
+                raise StoreUnavailable(label, f"others were writing all the time ({meant})", unsent=True)
+            pause(pause_s)
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
         level = connection.get_execution_options().get("isolation_level")
         if not self._settings.own or level == "AUTOCOMMIT":  # of the try before
             connection.execution_options(isolation_level="READ COMMITTED")
-        work = Work(starting_until_us=entered(connection, self._settings))
+        work = Work(*entered(connection, self._settings))
         if request.reads and self._postgresql:  # on MySQL that costs more than it saves
             return run(connection.execution_options(isolation_level="AUTOCOMMIT"), request.act, work)
         if request.quick is not None and not work.starting_until_us and self._quickly(connection):

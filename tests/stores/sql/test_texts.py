@@ -94,7 +94,7 @@ def test_what_a_statement_always_says_is_among_its_values() -> None:
 
 
 def taken(acts: Acts) -> tuple[Ask, ...]:
-    return next(acts.take(Work(), Ticket("x", "lock", "a1", owner="o'", data=b"d")))
+    return next(acts.take(Work(server="here"), Ticket("x", "lock", "a1", owner="o'", data=b"d")))
 
 
 def test_an_act_becomes_one_function_of_its_statements_in_their_order() -> None:
@@ -102,8 +102,8 @@ def test_an_act_becomes_one_function_of_its_statements_in_their_order() -> None:
     lines = call.made.text.splitlines()
     assert lines[0].startswith("CREATE OR REPLACE FUNCTION pg_temp.recipes_")
     assert lines[0].endswith(
-        "(queue_ text, id_ text, kind_ text, me_ text, mark_ text, owner_ text, data_ bytea, bell_ text,"
-        " what_ text, tokens__1 bigint) RETURNS SETOF record LANGUAGE plpgsql AS $recipes$"
+        "(queue_ text, id_ text, kind_ text, me_ text, mark_ text, owner_ text, data_ bytea, server_ text,"
+        " bell_ text, what_ text, tokens__1 bigint) RETURNS SETOF record LANGUAGE plpgsql AS $recipes$"
     )
     first, second, last, end = " ".join(lines[2:-1]).split(";")
     assert lines[1] == "DECLARE ignored_ record; BEGIN"
@@ -121,7 +121,7 @@ def test_the_values_of_a_function_are_those_of_its_statements() -> None:
     call = call_of(taken(Acts(SAY, "app", "recipes_", "me")))
     assert call.ask.values == {
         "queue_": "app:x", "id_": "a1", "kind_": "W", "me_": "me", "mark_": "", "owner_": "o'",
-        "data_": b"d", "bell_": "recipes_", "what_": "c", "tokens__1": 0,
+        "data_": b"d", "server_": "here", "bell_": "recipes_", "what_": "c", "tokens__1": 0,
     }  # fmt: skip
     said = Texts(PGDialect_asyncpg())(call.ask)
     assert said.text.startswith("SELECT * FROM pg_temp.recipes_")

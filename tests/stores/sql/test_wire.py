@@ -16,6 +16,7 @@ from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
 from recipes.stores.sql import carrying
 from recipes.stores.sql import wire as module
+from recipes.stores.sql.acts import expect_same
 from recipes.stores.sql.requests import Ask, Transact, Work
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
@@ -36,7 +37,7 @@ class Noting:
     dialect: Any = postgresql.dialect()
 
     def __init__(self) -> None:
-        self.info: dict[Any, Any] = {("recipes", PREFIX, 0): 0}  # which server it is, is known
+        self.info: dict[Any, Any] = {("recipes", PREFIX, 0): (0, "here")}  # which server it is, is known
         self.began: list[str] = []
         self.said: list[list[bool]] = []
         self.texts: list[str] = []
@@ -108,9 +109,9 @@ def test_what_enters_by_the_engine_of_a_user_is_read_committed(monkeypatch: pyte
     """Else, of two that come first, one would not see what the other has noted of the server."""
     levels: list[str] = []
 
-    def entering(connection: Any, _: object) -> int:
+    def entering(connection: Any, _: object) -> tuple[int, str]:
         levels.extend(connection.levels[-1:])
-        return 0
+        return 0, "here"
 
     monkeypatch.setattr(module, "entered", entering)
     transacting(own=False, heard=False)
@@ -210,7 +211,7 @@ def test_on_the_engine_of_a_user_nothing_is_made(monkeypatch: pytest.MonkeyPatch
 def test_nothing_is_called_while_the_server_grants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     calling = Calling(monkeypatch)
     calling.ask(QUICK_FROM + 1)
-    calling.connection.info["recipes", PREFIX, 0] = 1
+    calling.connection.info["recipes", PREFIX, 0] = 1, "here"
     assert calling.ask() == "long"
 
 
@@ -241,3 +242,49 @@ def test_a_call_whose_answer_is_lost_may_have_been_carried_out(monkeypatch: pyte
     with pytest.raises(StoreUnavailable, match="reset") as caught:
         calling.ask()
     assert not caught.value.unsent
+
+
+# Behind a proxy.
+
+
+class Lent(Noting):
+    """A connection that a proxy leads to the first of `servers`."""
+
+    def __init__(self, *servers: str) -> None:
+        super().__init__()
+        self.info.clear()
+        self.servers = list(servers)
+        self.entered: list[str] = []
+
+    def enter(self, connection: Any, _: object) -> tuple[int, str]:
+        assert connection is self
+        if not self.info:
+            self.entered.append(self.servers[0])
+            self.info["recipes", PREFIX, 0] = 0, self.servers[0]
+        found: tuple[int, str] = self.info["recipes", PREFIX, 0]
+        return found
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_connection_that_leads_to_another_server_is_entered_again(
+    monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    """Its grace is asked for, and what was begun is undone."""
+    lent = Lent("P1")
+    monkeypatch.setattr(module, "entered", lent.enter)
+    wire = Wire(Settings("db", Statements(Tables(), "postgresql"), object, own=True, grace_us=0))
+
+    def granting(work: Work) -> Any:
+        yield ()
+        expect_same(work, lent.servers[0])
+        return lent.servers[0]
+
+    def granted() -> Any:
+        given: Any = lent
+        request = Transact(granting, reads=reads)
+        return wire.transact(given, request, Progress(), boot_time() + 9, lambda _: None)
+
+    assert (granted(), granted()) == ("P1", "P1")
+    lent.servers = ["P2"]
+    assert granted() == "P2"
+    assert lent.entered == ["P1", "P2"]
