@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import recipes
 from integration import servers
 from integration.sql.conftest import Connect
+from recipes._run.clock import boot_time
 
 Database = servers.Postgres | servers.MariaDb
-GRACE_S = 15.0
+GRACE_S, SHORT_S, DAY_S = 15.0, 2.0, 86_400
 
 
 def test_a_mariadb_that_takes_over_again_grants_nothing_for_a_while(
@@ -31,3 +34,21 @@ def test_a_mariadb_that_takes_over_again_grants_nothing_for_a_while(
             client.lock("x").try_acquire()
         cursor.execute(noted)
         assert cursor.fetchall() == before
+
+
+def test_after_a_clock_was_set_back_the_grace_is_waited_for_and_no_longer(
+    database: Database, tables: str, connect: Connect
+) -> None:
+    """A failover was noted while the clock was a day ahead."""
+    options = {"tables": tables, "restart_grace": SHORT_S, "session_timeout": SHORT_S}
+    with recipes.connect(database.url(), **options) as client:
+        client.lock("x").acquire(timeout=20).release()
+    connection = connect()
+    ahead_us = round((time.time() + DAY_S) * 1e6)
+    connection.cursor().execute(f"UPDATE {tables}server SET since_us = {ahead_us}")
+    connection.commit()
+    with recipes.connect(database.url(), **options) as client:
+        began = boot_time()
+        with client.lock("x").acquire(timeout=60):
+            assert boot_time() - began > SHORT_S - 0.5
+        assert client.lock("x").try_acquire() is not None

@@ -255,7 +255,7 @@ class Message:
         store = connection.store
         self.t = self.db.begin()
         self.entering = not connection.life
-        self.work = Work(connection.starting_until_us, connection.life)
+        self.work = Work(connection.starting_until_us, connection.life, store.grace_us)
         act = self.request.act
         self.quick = connection.calls and not (self.tried or self.entering or connection.starting_until_us)
         self.quick = self.quick and self.request.quick is not None

@@ -67,7 +67,7 @@ class Database:
 
     def run(self, transact: Transact, replies: Iterator[Any], until_us: int = 0) -> Any:
         """Carry out an act."""
-        steps = transact.act(Work(starting_until_us=until_us))
+        steps = transact.act(Work(starting_until_us=until_us, grace_us=1000))
         try:
             asks = next(steps)
             while True:
@@ -199,11 +199,13 @@ def test_nothing_is_granted_while_a_standby_takes_over(shed: ShedlockProtocol) -
 
 
 def test_nothing_is_granted_by_what_was_known_of_another_server(shed: ShedlockProtocol) -> None:
-    """A proxy has led the connection to one that took over."""
+    """A proxy has led the connection to one that took over, or the clock was set back."""
     take = Take(ROW.partition(":")[2].replace("/", "%2F"), VALUE, TTL_S)
     steps = shed._taking(Work(server="there"), take)
     with pytest.raises(Elsewhere):
         feed(steps, [1], [1, [(7, "here")]])
+    with pytest.raises(Elsewhere):
+        feed(shed._taking(Work(2001, grace_us=1000), take), [[("life", 1, 2, 1000, "here")]])
 
 
 def test_only_acts_are_carried_out(shed: ShedlockProtocol) -> None:

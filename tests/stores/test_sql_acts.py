@@ -46,7 +46,7 @@ class Session:
     def __init__(self, dialect: str = "postgresql") -> None:
         self.say = Statements(Tables(), dialect)
         self.acts = Acts(self.say, "app", "recipes_", "me")
-        self.work = Work()
+        self.work = Work(grace_us=20_000_000)
 
     def shown(self, rule: Rule = EXCLUSIVE) -> Ask:
         return self.say.shown("app:x", "a1", rule.reach + 2, exclusive_only=rule.exclusive_only)
@@ -281,6 +281,16 @@ def test_one_that_finds_nobody_joins_on_the_server_that_it_knows_alone(one: Sess
     one.work.server = THERE
     asked = feed(one.acts.take(one.work, TICKET), [1, 0, []])
     assert of(asked)[1].values["server_"] == THERE
+
+
+def test_what_is_known_from_before_a_clock_was_set_back_does_not_count(one: Session) -> None:
+    """Else nothing would be granted until the clock is there again."""
+    one.work.starting_until_us = NOW + one.work.grace_us + 1
+    with pytest.raises(Elsewhere):
+        one.join([1, 1, [OWN]])
+    one.work.starting_until_us -= 1
+    with pytest.raises(Starting):
+        one.join([1, 1, [OWN]])
 
 
 # The dead.
@@ -725,4 +735,12 @@ def test_what_another_client_has_noted_meanwhile_is_not_noted_again(one: Session
     before, after = ("s1", 0, 20_000_000, NOW, HERE), ("s2", NOW, 20_000_000, NOW, HERE)
     asked = feed(one.acts.enter(one.work, "s2", 20_000_000), [[before]], [1, [after]])
     assert len(of(asked)) == 3
+    assert asked.result == (NOW + 20_000_000, 20_000_000, HERE)
+
+
+def test_what_was_noted_before_a_clock_was_set_back_is_noted_again(one: Session) -> None:
+    """So the grace is waited for, and not the day that the clock was ahead."""
+    ahead, after = ("s1", NOW + DAY_US, 20_000_000, NOW, HERE), ("s1", NOW, 20_000_000, NOW, HERE)
+    asked = feed(one.acts.enter(one.work, "s1", 20_000_000), [[ahead]], [1, [after]])
+    assert of(asked) == [one.say.life(), one.say.next_life("s1"), one.say.life()]
     assert asked.result == (NOW + 20_000_000, 20_000_000, HERE)

@@ -25,7 +25,7 @@ from recipes.stores.sql.requests import Ask, Work
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import OBSERVERS
 
-__all__ = ["Acts", "Elsewhere", "Seen", "Starting", "expect_same"]
+__all__ = ["Acts", "Elsewhere", "Seen", "Starting", "expect_same", "starting_us"]
 
 T = TypeVar("T")
 Steps = Generator[tuple[Ask, ...], list[Any], T]
@@ -49,13 +49,21 @@ class Starting(Exception):
 
 
 class Elsewhere(Exception):
-    """What is known of the server does not hold: the connection leads to another one."""
+    """What is known of the server does not hold: it is another one, or its clock was set back."""
 
 
 def expect_same(work: Work, server: str) -> None:
     """Raise if this is another server than the one of which it is known from when on it grants."""
     if work.server is not None and server != work.server:
         raise Elsewhere
+
+
+def starting_us(work: Work, now_us: int) -> int:
+    """Return for how much longer nothing is granted; raises if that would be longer than it may be."""
+    left_us = max(0, work.starting_until_us - now_us)
+    if left_us > work.grace_us:
+        raise Elsewhere
+    return left_us
 
 
 @record
@@ -474,7 +482,8 @@ class Acts:
         (found,) = yield (say.life(),)
         if not found or found[0][0] != life:
             _, found = yield (say.first_life(life, grace_us), say.life())
-        if found[0][0] != life:
+        noted, since_us, _, now_us, _ = found[0]
+        if noted != life or since_us > now_us:  # or the clock was set back, for as long as one likes
             _, found = yield (say.next_life(life), say.life())
         _, since_us, agreed_us, _, server = found[0]
         return (since_us + agreed_us if since_us else 0), agreed_us, server
@@ -489,7 +498,7 @@ def _starting_us(work: Work, seen: Sequence[Seen]) -> int:
     if not seen:
         return 0
     expect_same(work, seen[0].server)
-    return max(0, work.starting_until_us - seen[0].now)
+    return starting_us(work, seen[0].now)
 
 
 def _due_s(others: Sequence[Seen], starting_us: int = 0) -> float | None:

@@ -21,7 +21,7 @@ from recipes._contract.operations import Op, Open, Opened
 from recipes._contract.protocol import RequestContext
 from recipes._contract.protocol import Steps as Requests
 from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
-from recipes.stores.sql.acts import Starting, Steps, expect_same
+from recipes.stores.sql.acts import Starting, Steps, expect_same, starting_us
 from recipes.stores.sql.requests import Ask, Transact, Work
 from recipes.stores.sql.statements import Statements, _given
 from recipes.stores.sql.tables import Tables
@@ -223,8 +223,9 @@ class ShedlockProtocol(CellProtocol):
         """Lock the row, and draw a token while it is locked: so the next that locks it draws a larger one."""
         if work.starting_until_us:
             ((*_, now, _),) = (yield (self._say.life(),))[0]
-            if now < work.starting_until_us:
-                raise Starting(work.starting_until_us - now)
+            left_us = starting_us(work, now)
+            if left_us > 0:
+                raise Starting(left_us)
             work.started = True
         row, key = row_of(self._root, op.cell), self._key(op.cell)
         while True:

@@ -35,6 +35,7 @@ class Work:
     Attributes:
         starting_until_us: Until when, by the server's clock, nothing is granted.
         server: Which server that was found out of; None: any.
+        grace_us: How long that is at most.
         news: What the calls of this very session are notified of once it is committed.
         undo: It is not committed, but rolled back.
         started: It has seen that the server grants again.
@@ -42,6 +43,7 @@ class Work:
 
     starting_until_us: int = 0
     server: str | None = None
+    grace_us: int = 0
     news: list[Gone | Changed] = field(default_factory=list)
     undo: bool = False
     started: bool = False

@@ -119,7 +119,7 @@ class Wire:
                 raise StoreUnavailable(label, said, unsent=True) from None
             except Elsewhere:
                 left(connection, self._settings)
-                meant: StoreError | Again = Again("another server took over")
+                meant: StoreError | Again = Again("another server took over, or its clock was set back")
             except Exception as error:
                 if not is_ours(error) and not isinstance(error, Again):
                     raise
@@ -142,7 +142,7 @@ class Wire:
         level = connection.get_execution_options().get("isolation_level")
         if not self._settings.own or level == "AUTOCOMMIT":  # of the try before
             connection.execution_options(isolation_level="READ COMMITTED")
-        work = Work(*entered(connection, self._settings))
+        work = Work(*entered(connection, self._settings), self._settings.grace_us)
         if request.reads and self._postgresql:  # on MySQL that costs more than it saves
             return run(connection.execution_options(isolation_level="AUTOCOMMIT"), request.act, work)
         if request.quick is not None and not work.starting_until_us and self._quickly(connection):
