@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._contract.connection import AsyncConnection
 from recipes._contract.deadline import Deadline
-from recipes._contract.operations import Program
+from recipes._contract.operations import Entry, Program
 from recipes._contract.wakeups import Disturbed, Event
 from recipes._programs.cleaner import Job, clean, rest
 from recipes._programs.hold import HeldState, StoreSession
@@ -214,7 +214,8 @@ class AsyncRuntime(Runtime):
     def watch_over(self, hold: HeldState) -> None:
         """Have a thread take the grant back if the loop is blocked when that is due."""
         if self._watchdog is None:
-            self._watchdog = Watchdog(self.backend, self.settings)
+            withdraw = partial(_withdraw_in_new_loop, self.backend, self.settings)
+            self._watchdog = Watchdog(self.backend, self.settings, withdraw)
         self._watchdog.watch(hold)
 
     def run_behind(self, program: Program[None], call: Call) -> None:
@@ -398,7 +399,7 @@ class AsyncRuntime(Runtime):
 
     def _end_without_loop(
         self, session: StoreSession, connection: AsyncConnection | None
-    ) -> Callable[[], None]:
+    ) -> Callable[[], object]:
         """Return what ends a session on the store from any thread; it refers to nothing of this client."""
         return partial(
             _end_in_new_loop, self.backend, self.settings, connection, session.protocol, session.id
@@ -422,26 +423,48 @@ class AsyncRuntime(Runtime):
         self._start_tasks_afresh()
 
 
-def _end_in_new_loop(
+def _withdraw_in_new_loop(backend: Backend, settings: Settings, hold: HeldState, within_s: float) -> bool:
+    """Withdraw what was held, as its loop is blocked."""
+    session = hold.session
+    return _end_in_new_loop(backend, settings, None, session.protocol, session.id, hold.entry, within_s)
+
+
+def _end_in_new_loop(  # noqa: PLR0917 - the parts of a session, which are given by position
     backend: Backend,
     settings: Settings,
     connection: AsyncConnection | None,
     protocol: StoreProtocol,
     session_id: str,
-) -> None:
-    """End a session whose loop is gone, by its own connection if that can be used, or else by another's."""
+    entry: Entry | None = None,
+    within_s: float | None = None,
+) -> bool:
+    """End a session whose loop is gone, by its own connection if that can be used, or else by another's.
 
-    async def end() -> None:
+    Args:
+        backend: Where it is.
+        settings: Of the client.
+        connection: The session's own; None: it needs its loop.
+        protocol: The session's.
+        session_id: Its id.
+        entry: Only this is withdrawn, and the session goes on.
+        within_s: How long that may take.
+
+    Returns:
+        Whether that is done.
+    """
+
+    async def end() -> bool:
         runtime = AsyncRuntime(backend, settings)
         try:
             opening = runtime.call(None, 2 * settings.request_timeout_s, fail_fast=True)
             if connection is None:
                 await runtime.run(open_session(), opening)
                 assert opening.session is not None, "a session was opened"
-            call = runtime.call(None, settings.request_timeout_s)
+            call = runtime.call(None, within_s or settings.request_timeout_s)
             call.session = StoreSession(connection or opening.session.connection, protocol)  # type: ignore[union-attr]
             call.session.id = session_id
-            await runtime.run(clean(Job(call.session, None)), call)
+            job = Job(call.session, None if entry is None else entry.ticket, entry)
+            return await runtime.run(clean(job), call)
         finally:
             await runtime.close()
             if connection is not None:  # whatever the store said, nothing of it keeps the session alive
@@ -449,7 +472,7 @@ def _end_in_new_loop(
 
     with asyncio.Runner() as runner:
         runner.get_loop().set_default_executor(_Threads())
-        runner.run(end())
+        return runner.run(end())
 
 
 class _Threads(ThreadPoolExecutor):

@@ -3,7 +3,8 @@
 The keepalive loop of an asyncio client is a task, so whatever blocks the loop blocks it too; on
 ZooKeeper the session even lives on, for kazoo's own threads keep it. So there is one thread
 for the grants that may be held for so long only, as long as there are any. It leaves them to
-the keepalive loop; where that does not come, it withdraws the contender over a connection of its own.
+the keepalive loop; where that does not come, it withdraws the contender over a connection of its own: a
+blocking one, or, where the store has none, one of asyncio, in an event loop of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from recipes._run.clock import boot_time
 from recipes.errors import RecipesError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from recipes._contract.backend import Backend
     from recipes._programs.hold import HeldState
     from recipes._run.runtime import Settings
@@ -33,11 +36,21 @@ log = logging.getLogger("recipes")
 
 
 class Watchdog:
-    """Watches over grants from a thread that is there while there are any."""
+    """Watches over grants from a thread that is there while there are any.
 
-    def __init__(self, backend: Backend, settings: Settings) -> None:
+    Args:
+        backend: The client's.
+        settings: The client's.
+        in_new_loop: Withdraws the contender of a grant in a new event loop, within so many seconds; whether
+            that is done.
+    """
+
+    def __init__(
+        self, backend: Backend, settings: Settings, in_new_loop: Callable[[HeldState, float], bool]
+    ) -> None:
         self._backend = backend
         self._settings = settings
+        self._in_new_loop = in_new_loop
         self._watched: dict[HeldState, float] = {}  # and when to look after it next, at the earliest
         self._lock = threading.Lock()
         self._poked = threading.Event()
@@ -57,8 +70,11 @@ class Watchdog:
         self._poked.set()
 
     def _run(self) -> None:
+        blocking = self._has_blocking_way()
         try:
-            self._backend.connection(_no_word).close()  # have loaded what a blocked process is slow to load
+            if blocking:
+                # Have loaded what a blocked process is slow to load.
+                self._backend.connection(_no_word).close()
         except Exception:  # it will be said when it is needed
             log.debug("no link could be made", exc_info=True)
         while True:
@@ -74,13 +90,22 @@ class Watchdog:
             if left > 0:
                 self._poked.wait(min(left, LONGEST_S))
             elif hold.is_overheld(boot_time()) and not hold.ended:
-                self._take_back(hold)
+                self._take_back(hold, self._withdrawn if blocking else self._in_new_loop)
 
-    def _take_back(self, hold: HeldState) -> None:
+    def _has_blocking_way(self) -> bool:
+        try:
+            self._backend.check_api(asynchronous=False)
+        except (ValueError, ImportError):
+            return False
+        return True
+
+    def _take_back(self, hold: HeldState, withdrawn: Callable[[HeldState, float], bool]) -> None:
         """Have its contender withdrawn; the keepalive loop reports it, once it comes to that."""
         again_at = AGAIN_S
+        within_s = self._settings.session_timeout_s
+        late_at = boot_time() + within_s
         try:
-            if self._withdrawn(hold):
+            if withdrawn(hold, within_s) and boot_time() < late_at:
                 again_at = LONGEST_S
         except RecipesError as error:
             log.warning("the contender of a blocked event loop could not be withdrawn yet: %s", error)
@@ -90,11 +115,9 @@ class Watchdog:
             if hold in self._watched:
                 self._watched[hold] = boot_time() + again_at
 
-    def _withdrawn(self, hold: HeldState) -> bool:
-        """Withdraw its contender over a session of our own; whether that is certain."""
+    def _withdrawn(self, hold: HeldState, within_s: float) -> bool:
+        """Withdraw its contender over a session of our own; whether that is done."""
         runtime = BlockingRuntime(self._backend, self._settings)
-        within_s = self._settings.session_timeout_s
-        late_at = boot_time() + within_s
         try:
             opening = runtime.call(None, 2 * self._settings.request_timeout_s, fail_fast=True)
             runtime.run(open_session(), opening)
@@ -102,8 +125,7 @@ class Watchdog:
             # The session of the grant, by the connection of another: any may delete what it made.
             call = runtime.call(None, within_s)
             call.session = StoreSession(opening.session.connection, hold.session.protocol)
-            done = runtime.run(clean(Job(call.session, hold.entry.ticket, hold.entry)), call)
-            return done and boot_time() < late_at
+            return runtime.run(clean(Job(call.session, hold.entry.ticket, hold.entry)), call)
         finally:
             runtime.close()
 

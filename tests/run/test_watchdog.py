@@ -51,6 +51,41 @@ async def test_a_blocked_loop_loses_the_lock_and_is_told_later() -> None:
     assert watchdogs() == [], "nothing is left to watch over"
 
 
+class AsyncioOnly(FaultyBackend):
+    """A store without a blocking driver.
+
+    Attributes:
+        loops: The event loops in which a connection was made, by the threads that ran them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loops: dict[str, asyncio.AbstractEventLoop] = {}
+
+    def check_api(self, *, asynchronous: bool) -> None:
+        if not asynchronous:
+            raise ValueError("it is for asyncio")
+
+    def async_connection(self, on_end: Any) -> Any:
+        self.loops[threading.current_thread().name] = asyncio.get_running_loop()
+        return super().async_connection(on_end)
+
+
+@in_loop
+async def test_a_store_without_a_blocking_driver_is_asked_in_another_loop() -> None:
+    backend = AsyncioOnly()
+    async with AsyncClient(backend, SETTINGS) as client:
+        grant = await client.lock("x", max_hold=1.0).acquire()
+        plain = await client.lock("y").acquire()
+        assert block_until_served(backend) > grant.token
+        assert await grant.lost.wait(SOON_S)
+        assert plain.held
+        assert await plain.verify(), "the session goes on"
+    own, beside = backend.loops["MainThread"], backend.loops["recipes-watchdog"]
+    assert own is not beside
+    assert beside.is_closed()
+
+
 @in_loop
 async def test_a_loop_that_runs_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "GRACE_S", 3.0)  # also where the machine stands still

@@ -174,7 +174,7 @@ class Given:
 class _Own:
     """Engines that are made for each session, of a URL."""
 
-    own, deaf = True, ""
+    own, deaf, theirs = True, "", None
 
     def __init__(self, scheme: str, target: Target) -> None:
         self._scheme, self._target = scheme, target
@@ -204,18 +204,23 @@ class _Theirs:
     own = False
 
     def __init__(self, engine: Any) -> None:
-        self._engine = engine
+        from recipes.stores.sql.engines import Bound
+
+        self.theirs = engine
+        self._bound = Bound(engine) if hasattr(engine, "sync_engine") else None
         name = engine.dialect.driver
         self._hears = name in ("psycopg", "psycopg_async", "asyncpg")
         said = f"the driver {name} has no notifications: waiters look again by time; use psycopg or asyncpg"
         self.deaf = "" if self._hears else said
 
     def driver(self, *, asynchronous: bool) -> None:
-        """Nothing is to be checked: it is there."""
+        """Refuse an engine that is for the other API."""
+        if asynchronous != (self._bound is not None):
+            raise ValueError("this engine is for the other API")
 
     def engine(self, *, asynchronous: bool) -> Any:
         del asynchronous
-        return self._engine
+        return self.theirs if self._bound is None else self._bound.here()
 
     def listens(self, *, asynchronous: bool) -> bool:
         del asynchronous
@@ -310,5 +315,6 @@ class SqlBackend(Backend):
             own=engines.own,
             grace_us=round(given.grace_s * 1e6),
             create_tables=given.create_tables,
+            theirs=engines.theirs,
             listens=engines.listens(asynchronous=asynchronous),
         )

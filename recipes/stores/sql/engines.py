@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from sqlalchemy import URL, create_engine, event
+from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.util import await_only
 
 from recipes.errors import StoreDenied
@@ -18,7 +20,7 @@ from recipes.stores.credentials import Credentials
 from recipes.stores.secret import Secret
 from recipes.stores.streams import told
 
-__all__ = ["IDLE_S", "LOCK_WAIT_S", "Driver", "Target", "driver_of"]
+__all__ = ["IDLE_S", "LOCK_WAIT_S", "Bound", "Driver", "Target", "driver_of"]
 
 LOCK_WAIT_S = 2
 """So long an act waits for a row that somebody else has locked."""
@@ -158,6 +160,30 @@ class Target:
     def username(self) -> dict[str, str]:
         """Whom to log in as, as the drivers take it."""
         return {} if self.credentials is None else {"user": self.credentials.username}
+
+
+class Bound:
+    """An `AsyncEngine` of the user's: its connections belong to one event loop, the first that asks for it.
+
+    Args:
+        engine: That engine.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+
+    def here(self) -> Any:
+        """Return the engine; in another loop one that makes its connections as that does, but its own."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = weakref.ref(loop)
+        if self._loop() is loop:
+            return self._engine
+        known = self._engine.sync_engine
+        same = {"execution_options": known.get_execution_options(), "hide_parameters": known.hide_parameters}
+        made = Engine(known.pool.recreate(), known.dialect, known.url, **same)
+        return import_module(ASYNCIO).AsyncEngine(made)
 
 
 def _of_psycopg(target: Target) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Settings:
             connections have settings of their own.
         grace_us: For how long nothing is granted after a standby took over.
         create_tables: Tables that are missing are made at first use.
+        theirs: The user's own engine, which is not disposed of; None: there is none.
         listens: Whether the driver can receive what the server notifies.
     """
 
@@ -35,4 +36,5 @@ class Settings:
     own: bool
     grace_us: int
     create_tables: bool = False
+    theirs: Any = None
     listens: bool = True

@@ -105,7 +105,7 @@ class AsyncSqlConnection(AsyncConnection):
         for task in list(self._under_way):
             self._end(task)
         await self._over(CLOSE_WITHIN_S)
-        if self._made is not None and self._settings.own:
+        if self._made is not None and self._made is not self._settings.theirs:
             disposing = self._start(self._made.dispose(), _Progress())
             await self._over(CLOSE_WITHIN_S)
             if not disposing.done():  # the server does not answer
@@ -168,7 +168,7 @@ class AsyncSqlConnection(AsyncConnection):
     def _engine(self) -> Any:
         if self._made is None:
             self._made = self._settings.engine()
-            if self._settings.own:
+            if self._made is not self._settings.theirs:
                 event.listen(self._made.sync_engine, "connect", lambda _, record: self._pooled.add(record))
         return self._made
 

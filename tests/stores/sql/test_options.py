@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import Any
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import create_async_engine
 
 import recipes
 from recipes.stores.credentials import Credentials
+from recipes.stores.sql import backend_of_engine
 
 
 @pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
@@ -48,3 +52,38 @@ def test_a_user_needs_no_password(scheme: str) -> None:
 def test_a_password_needs_a_user_and_an_empty_one_is_none(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Credentials.given("postgresql", options, passwordless=True)
+
+
+class Refused(Exception):
+    """What an engine is made to raise where it would connect."""
+
+
+def test_in_another_loop_the_engine_of_a_user_has_connections_of_its_own() -> None:
+    """They are made as its own are, and those are left alone."""
+    engine = create_async_engine("postgresql+asyncpg://app@host/app", connect_args={"timeout": 7})
+    made, _ = backend_of_engine(engine, {}, asynchronous=True)
+    seen: list[dict[str, Any]] = []
+
+    @event.listens_for(engine.sync_engine, "do_connect")
+    def refuse(_: Any, record: Any, args: Any, options: dict[str, Any]) -> None:
+        seen.append(options)
+        raise Refused
+
+    async def here() -> Any:
+        found = made.async_connection(print)._engine
+        with pytest.raises(Refused):
+            await found.connect()
+        return found
+
+    assert asyncio.run(here()) is engine
+    other = asyncio.run(here())
+    assert other.sync_engine.pool is not engine.sync_engine.pool
+    assert [(one["user"], one["timeout"]) for one in seen] == [("app", 7)] * 2
+
+
+def test_an_engine_of_asyncio_has_no_blocking_way() -> None:
+    engine = create_async_engine("mysql+asyncmy://app@host/app")
+    made, _ = backend_of_engine(engine, {}, asynchronous=True)
+    made.check_api(asynchronous=True)
+    with pytest.raises(ValueError, match="other API"):
+        made.check_api(asynchronous=False)

@@ -142,6 +142,7 @@ def run(case: Case, *, listens: bool = False) -> None:
             lambda: database,
             own=False,
             grace_us=0,
+            theirs=database,
             listens=listens,
         )
         connection = AsyncSqlConnection(settings, lambda reason: None)
