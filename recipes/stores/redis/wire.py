@@ -399,10 +399,7 @@ class Wire:
 
     def _done(self, link: Any, replies: Sequence[Any]) -> None:
         """Keep a connection, unless the server's clock was set back since it has learned when that grants."""
-        longest_ms = self._settings.grace_s * 1000
-        if any(
-            type(reply) is list and reply[:1] == [STARTING] and reply[1] > longest_ms for reply in replies
-        ):
+        if any(_waits_ms(reply) > self._settings.grace_s * 1000 for reply in replies):
             link.close()
         else:
             self._give(link)
@@ -619,6 +616,12 @@ def _word(error: Exception) -> str:
     if said.removeprefix("ERR ").startswith(_IN_SCRIPT):
         said = said.rpartition(": -")[2]
     return said.partition(" ")[0]
+
+
+def _waits_ms(reply: Any) -> int:
+    """Return for how long a run is to wait until the server grants again, if it says so."""
+    says_so = isinstance(reply, list) and reply[:1] == [STARTING]
+    return reply[1] if says_so else 0
 
 
 def meaning(label: str, error: Exception, *, unsent: bool = False) -> StoreError:
