@@ -115,7 +115,7 @@ _WORDS = {"election": ("won", "campaign again"), "group": ("joined", "join again
 
 
 class LockTimeout(LockError, TimeoutError):
-    """The lock was not acquired in time, and nothing of the attempt stays behind.
+    """The lock was not acquired in time; its place in the queue is withdrawn just behind the call.
 
     Where the reason is that the store did not answer, it is a `StoreTimeout`, which is a
     `StoreUnavailable` too. So a program can tell "busy" from "down".

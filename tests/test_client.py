@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import pickle
 from typing import Any, Never
 
 import pytest
@@ -86,6 +87,21 @@ def test_blocking_and_asyncio_share_a_store_too() -> None:
 
     with recipes.connect("memory://test_client_2") as client, client.lock("x"):
         assert asyncio.run(held_elsewhere())
+
+
+@pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
+@pytest.mark.parametrize("opened", [False, True])
+def test_nothing_of_a_client_goes_to_another_process(connect: Any, opened: bool) -> None:
+    client = connect("memory://")
+    if opened and connect is recipes.connect:
+        client.open()
+    for what in (client, client.lock("x"), client.value("x"), client.election("x").observe()):
+        with pytest.raises(TypeError, match="stay in their process: pass the URL, and connect there"):
+            pickle.dumps(what)
+    if opened and connect is recipes.connect:
+        with client.lock("x") as grant, pytest.raises(TypeError, match="stay in their process"):
+            pickle.dumps(grant)
+        client.close()
 
 
 def test_names_are_opaque_and_prefixes_do_not_meet() -> None:

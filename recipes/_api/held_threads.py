@@ -212,8 +212,8 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
             unknown: There are no other options; instead of ``blocking=False`` use `try_acquire`.
 
         Raises:
-            LockTimeout: Not acquired in time; nothing is left in the queue. If the store did not answer,
-                it is a `StoreTimeout`, which is a `StoreUnavailable` too.
+            LockTimeout: Not acquired in time; its place in the queue is withdrawn just behind the call. If
+                the store did not answer, it is a `StoreTimeout`, which is a `StoreUnavailable` too.
             QueueFull: ``max_waiters`` wait already; nothing is left in the queue.
             SessionLost: The place in the queue is gone, and ``on_session_lost`` is "fail".
             WouldDeadlock: This thread or task holds it in a way that it would wait for itself

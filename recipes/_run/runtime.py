@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Protocol
 
 from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
@@ -156,6 +156,10 @@ class Runtime(ABC):
 
     observing_pause_s: ClassVar[float] = 0.01
     on_a_beat: ClassVar[bool] = True
+
+    def __reduce__(self) -> Never:
+        """Say why nothing that a client made can go to another process; pickle asks for it there."""
+        raise TypeError("a client and what it made stay in their process: pass the URL, and connect there")
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         refuse_eventlet()

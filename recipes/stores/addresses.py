@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._record import record
+from recipes.stores.urls import written
 
 __all__ = ["Address", "Endpoint", "addresses", "forget_unsent", "look_up", "numeric", "tune"]
 
@@ -28,7 +29,7 @@ class Endpoint:
     @property
     def store(self) -> str:
         """What errors call it, and HTTP."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return written(self.host, self.port)
 
 
 def numeric(endpoint: Endpoint) -> list[Address] | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-__all__ = ["encrypted", "encrypts", "hosts_of", "layout_of", "root_of"]
+__all__ = ["encrypted", "encrypts", "hosts_of", "layout_of", "root_of", "written"]
 
 _ENCRYPTED = ("zookeepers", "etcds", "rediss")
 
@@ -31,6 +31,11 @@ def hosts_of(parts: SplitResult, default_port: int, example: str = "") -> list[t
     if len(set(hosts)) != len(hosts):
         raise ValueError(f"{parts.scheme}:// names the same server twice")
     return hosts
+
+
+def written(host: str, port: int) -> str:
+    """Return a server as a URL names it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _example(scheme: str, port: int) -> str:

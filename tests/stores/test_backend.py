@@ -23,6 +23,7 @@ from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
         ("zookeeper://zk1:2181,zk2/app", ZooKeeperBackend, "zookeeper://zk1:2181,zk2:2181/app"),
         ("zookeepers://zk1/app", ZooKeeperBackend, "zookeepers://zk1:2181/app"),
         ("zookeeper://[::1]:2182", ZooKeeperBackend, "zookeeper://[::1]:2182/"),
+        ("etcd://[::1]/app", EtcdBackend, "etcd://[::1]:2379/app"),
         ("etcd://h", EtcdBackend, "etcd://h:2379/"),
         ("ETCD://h:1/a/b/", EtcdBackend, "etcd://h:1/a/b"),
         ("etcds://h,i:2/app", EtcdBackend, "etcds://h:2379,i:2/app"),

@@ -13,7 +13,7 @@ from recipes.stores.etcd.gateway_wire import GATEWAY
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.wire_dial import Endpoints
-from recipes.stores.urls import hosts_of, root_of
+from recipes.stores.urls import hosts_of, root_of, written
 
 if TYPE_CHECKING:
     import ssl
@@ -66,7 +66,7 @@ class EtcdBackend(Backend):
         self._grpc = grpc
         if grpc and ssl_context is not None:
             ssl_context.set_alpn_protocols(["h2"])  # so that etcd serves gRPC, and not its gateway
-        self.label = f"{scheme}://{','.join(f'{host}:{port}' for host, port in hosts)}/{root}"
+        self.label = f"{scheme}://{','.join(written(host, port) for host, port in hosts)}/{root}"
 
     def protocol(self) -> EtcdProtocol:
         """Return the protocol for one session, with a lease id of its own."""

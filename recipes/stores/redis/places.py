@@ -16,6 +16,7 @@ from redis.exceptions import AuthenticationError
 from recipes._record import record
 from recipes.errors import StoreDenied, StoreError, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.redis.access import Access
+from recipes.stores.urls import written
 
 __all__ = ["Address", "Ask", "Cluster", "Finding", "One", "Place", "Redirected", "Sentinels", "place_of"]
 
@@ -254,8 +255,7 @@ def place_of(
 
 def named(address: Address) -> str:
     """Return an address as URLs have it."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return written(*address)
 
 
 def _rotated(servers: list[Address]) -> list[Address]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from recipes._contract.backend import Backend
 from recipes.guarantees import STORES, one_holder
 from recipes.stores import credentials, tls
-from recipes.stores.urls import hosts_of, layout_of, root_of
+from recipes.stores.urls import hosts_of, layout_of, root_of, written
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.protocol_name import NameProtocol
@@ -46,9 +46,7 @@ class ZooKeeperBackend(Backend):
         queued = STORES["zookeeper"]
         self.guarantees = one_holder(queued) if one_name else queued
         self._protocol = NameProtocol if one_name else ZooKeeperProtocol
-        self._hosts = ",".join(
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts
-        )
+        self._hosts = ",".join(written(host, port) for host, port in hosts)
         self._layout = Layout(root)
         self._access = access
         self.label = f"zookeeper{'' if access.context is None else 's'}://{self._hosts}/{root}"
