@@ -260,7 +260,7 @@ class _BaseGrant:
         Of a re-entrant lock this is one entry alone: who may enter that again stays as it is.
         """
         self._entered = True
-        for hold in (self._hold, *self._hold.parts):
+        for hold in self._hold.parts:
             hold.owner = owner
 
     def _check_or_leave(self) -> None:

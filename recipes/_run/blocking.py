@@ -110,9 +110,8 @@ class BlockingRuntime(Runtime):
 
     def call(self, owner: object, timeout_s: float | None, *, fail_fast: bool = False) -> Call:
         """Begin a public call with one deadline for all of it."""
-        loops = _MODULES.get("asyncio.events")
-        running = getattr(loops, "_get_running_loop", None)  # None, too, amid the import in another thread
-        if running is not None and running() is not None and not self._warned:
+        loops = _MODULES.get("_asyncio")  # written in C: it is there as a whole, or not yet
+        if loops is not None and loops._get_running_loop() is not None and not self._warned:  # noqa: SLF001
             self._warn_of_the_loop()
         if self.left:
             self.sweep()

@@ -88,7 +88,7 @@ class Hub:
             program = observe(observed, topic, lambda: self._wanted(observed, topic), pause_s)
             self._runtime.run_behind(program, call)
         except BaseException:
-            del self._watched[observed]
+            self._watched.pop(observed, None)
             raise
 
     def leave(self, observed: Observed, observer: Observer) -> None:
@@ -106,7 +106,7 @@ class Hub:
             if topic.observers and topic.error is None:
                 return True
             if self._watched.get(observed, (None, None))[0] is topic:
-                del self._watched[observed]
+                self._watched.pop(observed, None)  # a signal handler may have done so in between
             return False
 
     def after_fork(self) -> None:
