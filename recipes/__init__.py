@@ -233,7 +233,10 @@ def __getattr__(name: str) -> Any:
             globals()[name] = found  # asked once
             return found
     if name in _WHERE or name in _MODULES:
-        return import_module(f"recipes.{name}")
+        try:
+            return import_module(f"recipes.{name}")
+        except ImportError as missing:  # what looks through a module expects nothing else
+            raise AttributeError(f"recipes.{name} cannot be imported: {missing}") from missing
     raise AttributeError(f"module 'recipes' has no attribute {name!r}")
 
 

@@ -36,7 +36,7 @@ def check_arguments(what: str, function: Any, *given: str) -> None:
         TypeError: It does not.
     """
     try:
-        takes = inspect.signature(function)
+        takes = inspect.signature(function, follow_wrapped=False)  # what wraps may add arguments
     except Exception:  # some are written in C, and annotations may name what is not imported
         return
     try:
@@ -51,7 +51,10 @@ def is_coroutine_function(function: Any) -> bool:
     if isinstance(function, staticmethod):
         function = function.__func__
     called = getattr(function, "__call__", None)  # noqa: B004 - of an object that is called as a function
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    try:
+        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    except TypeError:  # a double of a function, without its flags
+        return False
 
 
 def named(function: Any) -> str:

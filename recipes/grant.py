@@ -153,6 +153,7 @@ class _BaseGrant:
     _runtime: Any
     _hold: HeldState
     _entered = False
+    _frame = 0
 
     def __init__(self, runtime: Any, hold: HeldState, lost: Any) -> None:
         self._runtime = runtime

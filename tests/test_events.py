@@ -159,7 +159,12 @@ def test_an_acquire_that_does_not_wait_ends_as_one_that_does(seen: list[Transiti
         backend.before = fail
         with pytest.raises(StoreTimeout):
             lock.acquire(timeout=0)
+        backend.before = cancel_a_look
+        with pytest.raises(KeyboardInterrupt):
+            lock.acquire(timeout=0)
         backend.before = lambda request: None
+        (cancelled,) = (one for one in seen if one.what == "cancelled")
+        assert (cancelled.event, cancelled.reason) == (f"{name}.cancelled", "KeyboardInterrupt")
         ends = [one for one in seen if one.what == "timeout"]
         assert [one.event for one in ends] == [f"{name}.timeout"] * 2
         assert all(one.name == lock.name and one.waited_s is not None for one in ends)
@@ -169,6 +174,11 @@ def test_an_acquire_that_does_not_wait_ends_as_one_that_does(seen: list[Transiti
 def fail(request: Any) -> None:
     if type(request.op).__name__ == "Probe":
         raise StoreUnavailable("memory://", "cut", unsent=True)
+
+
+def cancel_a_look(request: Any) -> None:
+    if type(request.op).__name__ == "Probe":
+        raise KeyboardInterrupt
 
 
 def cancel(request: Any) -> None:

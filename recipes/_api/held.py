@@ -98,12 +98,12 @@ class Acquired(ABC):
     def _enter(self, owner: object, grant: Any) -> None:
         self._entered.setdefault(owner, []).append(grant)
 
-    def _elsewhere(self) -> list[list[Any]]:
-        """Return what was entered, by owner: where the one that leaves has entered nothing.
+    def _entered_by_all(self) -> list[Any]:
+        """Return what was entered, by any owner.
 
         A generator may be closed, and a fixture ended, by another thread or task than the one that began it.
         """
-        return [grants for entered in list(self._entered.values()) if (grants := list(entered))]
+        return [grant for entered in list(self._entered.values()) for grant in list(entered)]
 
     def _not_entered(self) -> RuntimeError:
         words = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeVar
@@ -180,21 +181,34 @@ class AsyncEntered(AsyncAcquired[AnyAsyncGrant]):
 
     async def __aenter__(self) -> AnyAsyncGrant:
         grant = await (await self._acquire(DEFAULTS)).__aenter__()
+        grant._frame = id(sys._getframe(1))  # noqa: SLF001 - public but for its name; and the two are one
         self._enter(current_task(), grant)
         return grant
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        mine = self._entered.get(current_task())
-        entered = [mine] if mine else self._elsewhere()
-        if len(entered) != 1:
-            raise self._not_entered()
-        grant = entered[0][-1]
+        grant = self._ended(id(sys._getframe(1)))  # noqa: SLF001 - as above
         try:
             await grant.__aexit__(kind, error, trace)
         finally:
             self._forget(grant._hold.owner, grant)  # noqa: SLF001 - the two are one
+
+    def _ended(self, frame: int) -> AnyAsyncGrant:
+        """Return the grant of the block in this frame, whichever task has entered that; else the innermost.
+
+        Of other tasks only one that is alone.
+        """
+        mine, others = self._entered.get(current_task(), []), self._entered_by_all()
+        for grants in (mine, others):
+            for grant in reversed(grants):
+                if grant._frame == frame:  # noqa: SLF001 - the two are one
+                    found: AnyAsyncGrant = grant
+                    return found
+        if not mine and len(others) != 1:
+            raise self._not_entered()
+        last: AnyAsyncGrant = (mine or others)[-1]
+        return last
 
 
 class AsyncHeld(AsyncEntered[AnyAsyncGrant], AsyncQueued[AnyAsyncGrant]):

@@ -283,7 +283,7 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        grant = ends(self._entered.get(threading.current_thread(), []), self._elsewhere)
+        grant = ends(self._entered.get(threading.current_thread(), []), self._entered_by_all)
         if grant is None:
             raise self._not_entered()
         try:

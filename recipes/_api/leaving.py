@@ -89,27 +89,27 @@ def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: Acquired | 
     return block
 
 
-def ends(entered: list[Any], elsewhere: Callable[[], list[list[Any]]]) -> Any:
+def ends(entered: list[Any], elsewhere: Callable[[], list[Any]]) -> Any:
     """Return which grant the ``__exit__`` of which this is called ends; None: that cannot be known.
 
-    That of the ``with`` statement that calls it; else the innermost that no statement will leave.
+    That of the ``with`` statement that calls it, whichever thread has entered that; else the innermost that
+    no statement will leave.
 
     Args:
         entered: The grants of the thread that leaves, in the order of entering.
-        elsewhere: Returns those of all others, by thread, for one that has none.
+        elsewhere: Returns those of all threads.
     """
-    frame, found = id(sys._getframe(2)), None  # noqa: SLF001 - as above
-    others = [] if entered else elsewhere()
-    for grants in (entered, *others):
+    frame = id(sys._getframe(2))  # noqa: SLF001 - as above
+    for grants in (entered, others := elsewhere()):
         for grant in reversed(grants):
             block = grant._block  # noqa: SLF001 - the three are one
-            if block is None:
-                found = grant if found is None else found
-            elif block.frame == frame and block() is not None:
+            if block is not None and block.frame == frame and block() is not None:
                 return grant
-    if len(others) > 1:
-        return None
-    return next((grants[-1] for grants in (entered, *others) if grants), None) if found is None else found
+    for grants in (entered, others):
+        loose = [grant for grant in grants if grant._block is None]  # noqa: SLF001 - the three are one
+        if loose and (grants is entered or len(loose) == 1):
+            return loose[-1]
+    return entered[-1] if entered else None
 
 
 def _is_with(frame: FrameType) -> bool:

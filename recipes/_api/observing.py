@@ -62,8 +62,8 @@ class _Observing(Generic[T]):
         self._closed = True
         if self._joined is not None:
             observer = self._joined[0]
+            observer.close()  # first: an interrupt behind it leaves no thread waiting
             self._runtime.hub.leave(self._observed, observer)
-            observer.close()
 
 
 class Observing(_Observing[T]):

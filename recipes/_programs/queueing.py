@@ -250,12 +250,17 @@ def _try_once(attempt: Attempt, ticket: Ticket) -> Program[HeldState | None]:
     return (yield from _admit(attempt, mine))
 
 
-def at_once(trial: Program[T | None], tell_end: Callable[[str], Program[None]]) -> Program[T | None]:
+def at_once(trial: Program[T | None], tell_end: Callable[..., Program[None]]) -> Program[T | None]:
     """Have a trial be an acquire that waits for no time: that it gets nothing is an end, and is emitted."""
     try:
         taken = yield from trial
+    except GeneratorExit:
+        raise
     except StoreUnavailable:
         yield from tell_end("timeout")
+        raise
+    except BaseException as error:
+        yield from tell_end("cancelled", reason=type(error).__name__)
         raise
     if taken is None:
         yield from tell_end("timeout")

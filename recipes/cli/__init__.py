@@ -17,7 +17,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (those of the process if None); returns its exit code."""
     for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, stream) is None:  # it was closed by whatever started this
-            setattr(sys, stream, Path(os.devnull).open(mode))  # noqa: SIM115 - as long as the process
+            empty = Path(os.devnull).open(mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, stream, empty)
     if any(importlib.util.find_spec(needed) is None for needed in ("click", "rich")):
         print(HOW_TO_HAVE_IT, file=sys.stderr)
         return 2

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Never
 from unittest.mock import Mock
@@ -787,6 +788,31 @@ def test_of_the_blocks_of_several_others_the_one_that_is_left_ends(client: Clien
     assert seats._entered == {}
 
 
+def adding(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    @wraps(function)
+    def called(grant: Any) -> Any:
+        return function(grant, "more")
+
+    return called
+
+
+def test_a_block_of_another_that_is_left_amid_an_own_one_ends_alone(client: Client) -> None:
+    seats = client.semaphore("x", 3)
+    for stacked in (False, True):
+        begun = entered_by_a_stack(seats) if stacked else entered(seats)
+        theirs = Waiter(partial(next, begun)).outcome()
+        with seats as mine:
+            begun.close()
+            assert (theirs.held, mine.held) == (False, True)
+        assert not mine.held
+    assert seats._entered == {}
+
+
+def entered_by_a_stack(seats: Any) -> Iterator[Any]:
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context(seats)
+
+
 def test_only_a_block_that_was_entered_is_left(client: Client) -> None:
     seats = client.semaphore("x", 2)
     with pytest.raises(RuntimeError, match="semaphore 'x' was not entered by this thread or task"):
@@ -881,6 +907,8 @@ def test_a_callback_that_nobody_would_await_is_refused(client: Client) -> None:
             client.lock("y").acquire(on_position=lambda: None)  # type: ignore[arg-type, misc]
         with pytest.raises(TypeError, match="stop is a coroutine function"):
             client.lock("y").acquire(on_queued=stop)
+        for fits in (print, Mock(), Mock(spec=adding), adding(lambda grant, more: None), [].append):
+            grant.lost.add_callback(fits)
     with pytest.raises(TypeError, match="stop is a coroutine function"):
         client.election("x").run(stop)
     with pytest.raises(TypeError, match="what a leader does is a function"):

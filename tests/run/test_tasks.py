@@ -749,6 +749,21 @@ async def test_a_block_may_be_left_by_another_task(backend: FaultyBackend) -> No
 
 
 @in_loop
+async def test_a_block_of_another_that_is_left_amid_own_ones_ends_alone(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
+        seats = client.semaphore("x", 4)
+        begun = [entered(seats), entered(seats)]
+        theirs = [await anext(begun[0]), await asyncio.create_task(anext(begun[1]))]
+        async with seats as mine:
+            await asyncio.create_task(begun[0].aclose())  # begun by this task, and closed by another
+            await begun[1].aclose()  # the other way round
+            assert [grant.held for grant in theirs] == [False, False]
+            assert mine.held
+        assert not mine.held
+        assert seats._entered == {}
+
+
+@in_loop
 async def test_only_a_block_that_was_entered_is_left(backend: FaultyBackend) -> None:
     async with using(backend) as client:
         seats = client.semaphore("x", 2)

@@ -160,16 +160,14 @@ def test_what_was_asked_twice_may_land_again_after_its_release() -> None:
     lost(one)
     asked(one.enqueue(ops.Enqueue(X, EXCLUSIVE), AGAIN), Cell(MINE, 5))
     asked(one.withdraw(ops.Withdraw(X), ONCE), (True,))
-    assert asked(one.end(ops.End(), ONCE), (False,))[0] == [Drop((("x", MINE),), of_session=True)]
+    assert asked(one.end(ops.End(), ONCE), (False,))[0] == [Drop((("x", MINE),))]
 
 
 def test_the_end_of_a_session_drops_all_that_it_has() -> None:
     one = protocol()
     taken(one)
     taken(one, Y)
-    assert asked(one.end(ops.End(), ONCE), (True, True))[0] == [
-        Drop((("x", MINE), ("y", "s/two")), of_session=True)
-    ]
+    assert asked(one.end(ops.End(), ONCE), (True, True))[0] == [Drop((("x", MINE), ("y", "s/two")))]
 
 
 def test_a_cell_that_is_not_there_any_more_is_missing() -> None:
@@ -223,7 +221,7 @@ def test_what_lands_after_the_session_was_ended_is_dropped_by_its_own_call() -> 
     assert next(taking).op == Take(
         "x", MINE, 4.0
     )  # which is on its way as a signal handler closes the client
-    assert asked(one.end(ops.End(), ONCE), (False,)) == ([Drop((("x", MINE),), of_session=True)], None)
+    assert asked(one.end(ops.End(), ONCE), (False,)) == ([Drop((("x", MINE),))], None)
     dropping = taking.send(Cell(MINE, 7, 4.0))
     assert dropping.op == Drop((("x", MINE),))
     with pytest.raises(SessionLost):

@@ -129,7 +129,7 @@ class Keep(Op[tuple[bool, ...]]):
 class Drop(Op[tuple[bool, ...]]):
     """Free these cells, as far as each has its value; whether it had, for each.
 
-    ``of_session``: It is part of a renewal, or of the session's end.
+    ``of_session``: It is part of a renewal.
     """
 
     claims: tuple[Claim, ...]
@@ -196,7 +196,8 @@ class CellProtocol(StoreProtocol):
         claims = [(cell, self._value(one)) for one, cell in self._cells.copy().items()]
         claims += [claim for claim, _ in self._given_up.copy().values()]
         if claims:
-            yield from self.act(Drop(tuple(claims), of_session=True), context)
+            # Behind what is under way, in case that is taking one of them.
+            yield from self.act(Drop(tuple(claims)), context)
 
     def _drop_again(self, context: RequestContext) -> Steps[None]:
         """Drop what may have landed since it was given up; the renewal counts in any case."""

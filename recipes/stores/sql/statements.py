@@ -104,7 +104,8 @@ class Statements:
     def _here(self) -> Server:
         """Return what says which server this is."""
         server = self.tables.server
-        noted = select(server.c.life).where(server.c.only_row == literal_column("1")).correlate(None)
+        note = func.concat_ws(literal_column("'/'"), server.c.life, server.c.since_us)
+        noted = select(note).where(server.c.only_row == literal_column("1")).correlate(None)
         return Server(noted.scalar_subquery())
 
     def _next(self, table: Any) -> Any:

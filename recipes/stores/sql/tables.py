@@ -59,10 +59,10 @@ class Server(FunctionElement[str]):
 
     On PostgreSQL it is when the server was started: no server becomes a standby, or the primary that follows
     one, without a start that no other has shared. On MySQL that is not so, and it is the server's own name
-    beside the one that is noted.
+    beside the one that is noted, and since when: it may be noted once more, after another was.
 
     Args:
-        noted: Reads which server is noted.
+        noted: Reads which server is noted, and since when.
     """
 
     type = String()
