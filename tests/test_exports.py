@@ -146,6 +146,7 @@ def test_the_root_is_what_users_see_and_nothing_slips_in() -> None:
         "BarrierMismatch",
         "Client",
         "ClientClosed",
+        "Closed",
         "ContenderInfo",
         "Counter",
         "Election",

@@ -351,6 +351,7 @@ class BlockingRuntime(Runtime):
             call.session = session
             self.close_session(session)
             self.run(clean(job), call)
+            session.connection.close()
         except ReentrantCall:  # no answer comes before the handler returns, or the hook of a fork
             self.schedule(job)  # which closes the connection, too
             return False
@@ -358,7 +359,6 @@ class BlockingRuntime(Runtime):
             if self.state.session is not session:  # else it is as if it had not begun
                 self.schedule(job)
             raise
-        session.connection.close()
         return True
 
     def _stop_threads(self, *, waits: bool) -> None:

@@ -14,6 +14,7 @@ import pytest
 import recipes
 from tests.run.interrupted import CALLS, Pair, every, interrupted_at
 from tests.run.striking import EVERYWHERE, StrikeAnywhere
+from tests.threads import until_ended
 
 STRIDE = 7
 
@@ -35,6 +36,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     found = Pair(lambda: recipes.connect(url, session_timeout=60))
     yield found
     found.close()
+    until_ended("recipes-listener", 30)
 
 
 @pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=EVERYWHERE)])
