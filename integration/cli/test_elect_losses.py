@@ -9,7 +9,7 @@ import recipes
 from integration import servers
 from integration.cli.test_run_losses import OPTIONS, TTL_S, on
 from recipes._run.clock import boot_time
-from tests.cli.runs import Run
+from tests.cli.runs import MARGIN, Run
 from tests.pace import Pace
 
 
@@ -28,7 +28,7 @@ def test_an_outage_ends_the_command_in_time_and_not_the_campaign(
         stopped_at = boot_time()
         try:
             run.gone_at()
-            assert boot_time() - stopped_at < TTL_S + pace.late_s(stopped_at)
+            assert boot_time() - stopped_at < TTL_S + pace.late_s(stopped_at + TTL_S * (1 - MARGIN))
             assert run.noted("child-SIGTERM")
             run.until_said("campaigning again")
             run.forget("child", "near", "far")

@@ -14,7 +14,7 @@ from integration.proxy import Proxy
 from integration.stores import store_on
 from recipes._run.clock import boot_time
 from recipes.cli import codes
-from tests.cli.runs import Run, alive
+from tests.cli.runs import MARGIN, Run, alive
 from tests.pace import Pace
 
 TTL_S, GRACE_S = 8.0, 2.0
@@ -57,7 +57,7 @@ def test_a_store_that_stops_ends_the_command_before_the_deadline(
         stopped_at = boot_time()
         for name in ("polite", "stubborn"):
             runs[name].gone_at()
-            assert boot_time() - stopped_at < TTL_S + pace.late_s(stopped_at), name
+            assert boot_time() - stopped_at < TTL_S + pace.late_s(stopped_at + TTL_S * (1 - MARGIN)), name
             assert runs[name].noted("child-SIGTERM")
             assert runs[name].noted("far-SIGTERM")
         server.resume()

@@ -16,7 +16,7 @@ from integration import servers
 from recipes._run.clock import boot_time
 from tests.pace import Pace, grown_s, put_off
 
-__all__ = ["RECIPES", "STRUCK", "WITHIN_S", "Run", "alive", "child", "recipes_run"]
+__all__ = ["MARGIN", "RECIPES", "STRUCK", "WITHIN_S", "Run", "alive", "child", "recipes_run"]
 
 RECIPES = [sys.executable, "-m", "recipes"]
 STRUCK = ["/usr/bin/env", "-u", "COVERAGE_PROCESS_CONFIG", "-u", "COVERAGE_PROCESS_START", *RECIPES]

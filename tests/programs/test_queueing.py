@@ -30,6 +30,7 @@ from recipes._programs.queueing import (
     REMOVED,
     Attempt,
     acquire,
+    at_once,
     downgrade,
     open_session,
     release,
@@ -938,3 +939,16 @@ def test_a_downgrade_waits_for_what_its_client_released_before() -> None:
     assert played.kinds == ["Watch", "Wait", "Wait", "Rewrite", "Now", "Emit"]
     assert played.only(Watch).targets == (Contender(before.ref, before.ticket.id),)
     assert played.result is True
+
+
+def test_a_trial_that_is_dropped_says_nothing_of_its_end() -> None:
+    ends: list[str] = []
+
+    def tell_end(what: str, **_: Any) -> Any:
+        ends.append(what)
+        yield from ()
+
+    dropped = at_once(try_acquire(attempt()), tell_end)
+    next(dropped)
+    dropped.close()
+    assert ends == []

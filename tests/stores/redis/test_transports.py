@@ -172,6 +172,7 @@ def test_each_step_ends_at_the_one_deadline(connect: Connect, command: str, at: 
             assert isinstance(error, StoreUnavailable)
             if asked.is_set() or not error.unsent:  # else a busy machine did not come to that step
                 break
+    assert asked.is_set(), "it should have come to that step"
     assert error.detail == "no answer in time"
     assert error.unsent is (command != "GET")
 
