@@ -13,7 +13,7 @@ from recipes.client import AsyncClient, Client
 from recipes.errors import StoreUnavailable
 from tests.run.doubles import FAST, SETTINGS, FaultyBackend
 from tests.run.test_blocking import SOON_S
-from tests.run.test_tasks import in_loop
+from tests.run.test_tasks import in_loop, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:a blocking client of memory:RuntimeWarning")
 """They block the loop on purpose."""
@@ -83,7 +83,7 @@ async def test_a_store_without_a_blocking_driver_is_asked_in_another_loop() -> N
         assert await plain.verify(), "the session goes on"
     own, beside = backend.loops["MainThread"], backend.loops["recipes-watchdog"]
     assert own is not beside
-    assert beside.is_closed()
+    await until(beside.is_closed)  # by its thread, which has more to do than to withdraw
 
 
 @in_loop
