@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipes._contract.connection import AsyncConnection, Mailbox, Request
-from recipes._contract.operations import End, Op, Open, Renew
+from recipes._contract.operations import Op, Open, Renew
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Drop, Keep
@@ -211,8 +211,8 @@ class AsyncQueueConnection(AsyncConnection):
 
 
 def _is_of_session(op: Op[Any]) -> bool:
-    """Whether it opens, renews or ends the session."""
-    return isinstance(op, Open | Renew | Keep | End) or (isinstance(op, Drop) and op.of_session)
+    """Whether it opens or renews the session; what ends it comes behind what is under way."""
+    return isinstance(op, Open | Renew | Keep) or (isinstance(op, Drop) and op.of_session)
 
 
 def _closed(label: str) -> StoreUnavailable:

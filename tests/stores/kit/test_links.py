@@ -83,8 +83,9 @@ TAKE = Command(Take("x", "a/1", 3.0), "a", MAILBOX)
 RELEASE = Command(Drop((("y", "a/2"),)), "a", MAILBOX)
 OF_THE_SESSION = [
     Command(op, "a", MAILBOX)
-    for op in (Open(3.0), Renew((), 3.0), Keep((), 3.0), Drop((("y", "a/2"),), of_session=True), End())
+    for op in (Open(3.0), Renew((), 3.0), Keep((), 3.0), Drop((("y", "a/2"),), of_session=True))
 ]
+ENDINGS = [RELEASE, Command(End(), "a", MAILBOX)]
 
 
 @pytest.fixture
@@ -300,6 +301,24 @@ def test_what_keeps_the_session_does_not_wait_for_a_request_without_an_answer(pa
     assert session.all_over()
     assert len(session.threads) == 2
     assert session.closed.is_set()
+
+
+def test_what_ends_a_session_comes_behind_what_is_under_way(path: str) -> None:
+    """Else a take that lands afterwards would stand until its lease is over."""
+    session = Silent(path)
+
+    async def scenario() -> None:
+        connection = AsyncQueueConnection(session)
+        take = await hanging(connection, session)
+        endings = [asyncio.create_task(connection.ask(one, 10.0)) for one in ENDINGS]
+        assert await connection.ask(OF_THE_SESSION[1], 10.0) == "Renew"
+        assert not any(one.done() for one in (take, *endings))
+        session.over.set()
+        assert [await one for one in (take, *endings)] == ["Take", "Drop", "End"]
+        await connection.close()
+
+    asyncio.run(scenario())
+    assert session.all_over()
 
 
 def test_where_commands_wait_for_each_other_one_thread_carries_out_all(path: str) -> None:
