@@ -66,10 +66,10 @@ class _Running(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse a command line without a NAME before ``--``."""
-        before = args[: args.index("--")] if "--" in args else ["--help"]
-        completes = ctx.resilient_parsing
-        if not (completes or {"-h", "--help"} & {*before} or self._is_named(ctx, before)):
-            raise click.UsageError("NAME is missing: it comes before --, and the command behind", ctx)
+        if "--" in args and not ctx.resilient_parsing:
+            before = args[: args.index("--")]
+            if not {"-h", "--help"} & {*before} and not self._is_named(ctx, before):
+                raise click.UsageError("NAME is missing: it comes before --, and the command behind", ctx)
         return super().parse_args(ctx, args)
 
     def _is_named(self, ctx: click.Context, words: list[str]) -> bool:
