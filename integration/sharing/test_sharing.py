@@ -64,9 +64,12 @@ def test_a_release_of_theirs_wakes_ours(
             assert grant.release()
     half_s, most_s = (statistics.quantiles(took_s, n=10)[nth] for nth in (4, 8))
     figure(f"from their release to our grant: p50 {half_s * 1e3:.2f} ms, p90 {most_s * 1e3:.2f} ms")
-    beyond_s = [took - late for took, late in zip(took_s, late_s, strict=True)]
-    # What the quickest quarter takes with polling every 0.1 s: a machine may be late in most of the rounds.
-    assert statistics.quantiles(beyond_s)[0] < 0.025
+    rounds = list(zip(took_s, late_s, strict=True))
+    # Polling every 0.1 s takes longer in half of the rounds. Those in which the machine was late tell little.
+    if len(in_time := [took for took, late in rounds if late < 0.01]) >= ROUNDS / 2:
+        assert statistics.median(in_time) < 0.05
+    else:
+        assert statistics.quantiles([took - late for took, late in rounds])[0] < 0.025
 
 
 @shared

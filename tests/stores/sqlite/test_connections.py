@@ -84,8 +84,9 @@ def test_a_downgrade_that_was_not_told_is_found_once(
     own = join(b, "b", box)
     stands = Checked(mine=True, present=frozenset({f"x/{token}"}))
     monkeypatch.setattr(Notifications, "ring", lambda *_: None)
-    assert a.ask(downgrading("a", token), 10.0)
-    assert box.rang.wait(10)
+    with taking(2 * sockets.TICK_S):
+        assert a.ask(downgrading("a", token), 10.0)
+        assert box.rang.wait(10)
     assert box.events == [Changed(f"x/{token}")]
     assert b.ask(checking("b", own, token, box), 10.0) == stands
     time.sleep(2 * sockets.TICK_S)

@@ -10,28 +10,35 @@ import pytest
 from tests.pace import Pace
 from tests.stores.sqlite.crowd import Crowd, count_together, wait_long
 
-PROCESSES, ROUNDS = 8, 25
+PROCESSES, ROUNDS, TRIES = 8, 25, 3
 STANDSTILL_S = 0.1
 """A thread that only sleeps is woken so late when the machine stands still, and not when it is busy."""
 
 
-def counted(kind: str, folder: Path) -> tuple[Crowd, float]:
-    """Return what came of processes that counted together, and how long the machine stood still meanwhile."""
-    with Pace() as pace:
-        crowd = count_together(kind, folder, PROCESSES, ROUNDS, think_s=0.02, hold_s=0.005)
-        overdue_s = [woken_at - due_at for due_at, woken_at in pace._mine.overdue]
-    return crowd, sum(late_s for late_s in overdue_s if late_s > STANDSTILL_S)
+def counted(kind: str, folder: Path) -> Crowd:
+    """Return what came of processes that counted together, if the machine did not stand still meanwhile.
+
+    Else of the last of several tries.
+    """
+    for number in range(TRIES):
+        place = folder / f"{kind}-{number}"
+        place.mkdir()
+        with Pace() as pace:
+            crowd = count_together(kind, place, PROCESSES, ROUNDS, think_s=0.02, hold_s=0.005)
+            if not pace.stood_s(STANDSTILL_S):
+                break
+    return crowd
 
 
 def test_processes_lose_nothing_and_take_turns_in_order_of_arrival(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours, stood_still_s = counted("sqlite", tmp_path)
+    ours = counted("sqlite", tmp_path)
     assert ours.counted == PROCESSES * ROUNDS
     # A token is a place in the queue: if they rise from grant to grant, grants go in order of arrival.
     assert ours.tokens == sorted(set(ours.tokens))
     assert len(ours.tokens) == PROCESSES * ROUNDS
-    theirs, _ = counted("filelock", tmp_path)
+    theirs = counted("filelock", tmp_path)
     with capsys.disabled():
         print(
             f"\n  {PROCESSES} x {ROUNDS}: {ours.took_s:.2f} s, longest wait {ours.longest_s:.3f} s "
@@ -39,8 +46,8 @@ def test_processes_lose_nothing_and_take_turns_in_order_of_arrival(
             f"filelock: {theirs.took_s:.2f} s, {theirs.longest_s:.3f} s"
         )
     # filelock sleeps most of the time, and a busy machine slows only what computes.
-    assert (ours.took_s - stood_still_s) / ours.stretch < theirs.took_s
-    assert (ours.longest_s - stood_still_s) / ours.stretch < theirs.longest_s
+    assert ours.took_s / ours.stretch < theirs.took_s
+    assert ours.longest_s / ours.stretch < theirs.longest_s
 
 
 def test_waiting_is_cheap_and_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
