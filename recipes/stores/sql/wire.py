@@ -135,7 +135,7 @@ class Wire:
                     raise meant from None
             pause_s = random.uniform(0, PAUSE_S)  # noqa: S311 - spreads load only
             if boot_time() + pause_s >= until:
-                raise StoreUnavailable(label, f"others were writing all the time ({meant})", unsent=True)
+                raise StoreUnavailable(label, f"it was tried until the time was over ({meant})", unsent=True)
             pause(pause_s)
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
