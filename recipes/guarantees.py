@@ -209,9 +209,9 @@ STORES: Mapping[str, Guarantees] = MappingProxyType(
 
 What ``redis`` survives is said for one server with the options as they are by default: with ``replicas`` it
 survives a failover too, and without ``restart_grace`` not even a restart. `Client.guarantees` says it for
-the options that were given. ``memcached`` is "proven" if the server was started with ``-M``, and ``redis``
-if its ``maxmemory-policy`` is ``noeviction``, which is known once a client is connected: otherwise the server
-forgets locks when its memory is used up.
+the options that were given. ``memcached`` is "proven" if the server was started with ``-M``, ``redis`` and
+``redlock`` if the ``maxmemory-policy`` of each server is ``noeviction``, which is known once a client is
+connected: otherwise a server forgets locks when its memory is used up.
 """
 
 CELL = Guarantees(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recipes._contract.operations import Open, Opened
 from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
+from recipes.guarantees import STORES
 from recipes.stores._kit.cell import Cell, Drop, Keep, Peek, Take
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY
@@ -143,10 +145,21 @@ def test_a_cell_is_free_where_no_majority_can_have_it() -> None:
     assert asked(made(), PEEK, [theirs, theirs, theirs, free, free]) == (["peek"], Cell("t/two"))
 
 
+def opened(grace_ms: bytes = b"20000", policy: bytes = b"noeviction") -> list[bytes]:
+    return [grace_ms, b"# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:" + policy + b"\r\n"]
+
+
 def test_all_clients_have_the_same_grace() -> None:
-    assert asked(made(), Open(4.0), [[b"20000"]] * 3 + [SILENT] * 2) == (["open"], Opened("s", 4.0))
+    assert asked(made(), Open(4.0), [opened()] * 3 + [SILENT] * 2) == (["open"], Opened("s", 4.0))
     with pytest.raises(StoreRefused, match=r"restart_grace is 5 for the other clients and 20 for this one"):
-        asked(made(), Open(4.0), [[b"20000"]] * 2 + [[b"5000"]] + [SILENT] * 2)
+        asked(made(), Open(4.0), [opened()] * 2 + [opened(b"5000")] + [SILENT] * 2)
+
+
+def test_nothing_is_proven_where_a_majority_may_evict() -> None:
+    """Of any that answer one is among them."""
+    unproven = Opened("s", 4.0, guarantees=replace(STORES["redlock"], proven=False))
+    votes = [opened(), opened(policy=b"volatile-ttl"), opened(), SILENT, SILENT]
+    assert asked(made(), Open(4.0), votes) == (["open"], unproven)
 
 
 def carried_out(acts: Acts, op: Any, servers: list[Server]) -> Any:
@@ -192,7 +205,7 @@ def test_a_lost_majority_is_said_where_one_server_shows_a_holder() -> None:
 
 
 def test_a_majority_says_which_grace_holds() -> None:
-    ours, theirs = [b"20000"], [b"5000"]
+    ours, theirs = opened(), opened(b"5000")
     asked(made(), Open(4.0), [ours, ours, ours, theirs, theirs])
     with pytest.raises(StoreRefused, match="restart_grace is 5 for the other clients and 20 for this one"):
         asked(made(), Open(4.0), [ours, ours, theirs, theirs, theirs])

@@ -66,7 +66,8 @@ class RedlockBackend(Backend):
         hosts = ",".join(map(named, servers))
         self.label = f"redlock://{hosts}/{access.db}/{given.prefix.removesuffix(':')}"
         promised = STORES["redlock"]
-        self.guarantees = promised if given.grace_s else replace(promised, survives=_WITHOUT_GRACE)
+        self._promised = promised if given.grace_s else replace(promised, survives=_WITHOUT_GRACE)
+        self.guarantees = self._promised
 
     def check_session(self, session_timeout_s: float) -> None:
         """Refuse a session that could outlive the time in which a server grants nothing."""
@@ -94,5 +95,5 @@ class RedlockBackend(Backend):
         from recipes.stores.redlock.session import RedlockSession
 
         given = self._given
-        acts = Acts(self.label, Keys(given.prefix), given.grace_s, len(self._servers))
+        acts = Acts(self.label, Keys(given.prefix), given.grace_s, len(self._servers), self._promised)
         return RedlockSession(self.label, self._servers, self._access, acts, on_end)

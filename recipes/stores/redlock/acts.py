@@ -15,13 +15,16 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from recipes._contract.operations import Open, Opened
 from recipes._record import record
 from recipes.errors import StoreError, StoreRefused, StoreUnavailable
+from recipes.guarantees import STORES, Guarantees
 from recipes.stores._kit.cell import Cell, Claim, Drop, Keep, Peek, Take
 from recipes.stores._kit.queue import Command
+from recipes.stores.redis.codec import evicts, facts
 from recipes.stores.redis.keys import Keys
 from recipes.stores.redis.requests import Word
 
@@ -56,10 +59,15 @@ class Acts:
         keys: Names them.
         grace_s: For how long a server abstains that may have forgotten something; 0: not at all.
         servers: How many there are.
+        promised: What the store promises, unless one of those that answer says that it evicts: then as many
+            may that others get a majority.
     """
 
-    def __init__(self, label: str, keys: Keys, grace_s: float, servers: int) -> None:
+    def __init__(
+        self, label: str, keys: Keys, grace_s: float, servers: int, promised: Guarantees = STORES["redlock"]
+    ) -> None:
         self._label, self._keys, self._grace_ms = label, keys, round(grace_s * 1000)
+        self._promised = promised
         self._servers, self.quorum = servers, servers // 2 + 1
         self._tokens: dict[str, int] = {}  # by value
         self._takes = itertools.count(1)
@@ -102,7 +110,9 @@ class Acts:
                 f" {self._grace_ms / 1000:g} for this one; use the same, or delete the key"
                 f" {self._keys.redlock_grace} on each server while no client runs",
             )
-        return Opened(session, op.ttl_s)
+        any_evicts = any(evicts(facts(vote[1])) for vote in answers(votes))
+        guarantees = replace(self._promised, proven=False) if any_evicts else None
+        return Opened(session, op.ttl_s, guarantees=guarantees)
 
     def _take(self, op: Take) -> Asking:
         self._overtaken[op.value] = False

@@ -37,7 +37,7 @@ end
 
 if act == 'open' then
   call('SET', KEYS[2], ARGV[3], 'NX')
-  return {call('GET', KEYS[2])}
+  return {call('GET', KEYS[2]), call('INFO', 'memory')}
 end
 
 for cell = 1, #ARGV - 5 do
