@@ -9,6 +9,7 @@ from integration.faults.labs import LASTING_S, Lab, at_once
 from integration.faults.looking import Gate
 from integration.faults.workers import Worker
 from recipes._run.clock import boot_time
+from tests.pace import grown_s, put_off
 
 TOLD_WITHIN_S = 0.5
 
@@ -40,10 +41,10 @@ def test_fault_02_a_leader_stopped_past_its_session(lab: Lab) -> None:
     assert other.call(other.client.election(lab.name).leader).value == "second"
 
     continued_at = boot_time()
-    before = leader.put_off_s
+    before = put_off(leader.pid)
     leader.go_on()
     told = until(leader, "election.queued")
-    late_s = lab.pace.late_s(continued_at) + leader.put_off_s - before
+    late_s = lab.pace.late_s(continued_at) + grown_s(before, put_off(leader.pid))
     names = [one["what"] for one in told]
     (continued,) = (one for one in told if one["what"] == "continued")
     (ended,) = (one for one in told if one["what"] == "ends")

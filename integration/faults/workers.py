@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from integration.harness.throwaway import tethered
-from tests.pace import put_off
 
 __all__ = ["Worker"]
 
@@ -77,11 +76,6 @@ class Worker:
     def pid(self) -> int:
         """Return the id of its process."""
         return self._process.pid
-
-    @property
-    def put_off_s(self) -> float:
-        """For how many seconds its threads, taken together, were ready and did not run so far."""
-        return sum(put_off(self.pid).values())
 
     def tell(self, *command: Any) -> None:
         """Send a command."""
