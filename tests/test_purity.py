@@ -171,6 +171,7 @@ PLACES = {
 }
 STORES = {
     "": "stores",
+    "descriptors": "descriptors",  # of sockets and files: whether they are still ours
     "registry": "registry",
     "receipts": "receipts",
     **dict.fromkeys(
@@ -201,15 +202,18 @@ ALLOWED = {
     "contract": {"values"},  # events are what a program emits
     "rules": {"values", "contract"},
     "programs": {"values", "contract", "rules"},
-    "entry": {"values", "waiting"},  # for a password
+    "descriptors": set(),
+    "entry": {"values", "waiting", "descriptors"},  # for a password; of a connection
     "registry": {"values", "contract", "backends", "entry"},
     "receipts": {"values", "contract"},
     "queue kit": {"values", "contract", "receipts"},  # pure
-    "store kit": {"values", "contract", "clock", "receipts", "queue kit"},  # no store, and no program or rule
+    "store kit": {  # no store, and no program or rule
+        *("values", "contract", "clock", "receipts", "queue kit", "descriptors"),
+    },
     "protocols": {"values", "contract", "receipts", "queue kit"},
     "transports": {
         *("values", "contract", "receipts", "queue kit", "store kit", "protocols", "clock", "waiting"),
-        *("backends", "entry"),
+        *("backends", "entry", "descriptors"),
     },
     "backends": {
         *("values", "contract", "receipts", "queue kit", "store kit", "protocols", "transports", "clock"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from recipes._run.waiting import SLICE_S
 from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
+from recipes.stores.descriptors import Descriptor, identity
 from recipes.stores.tls import CLOSED, is_of_tls, tls_words
 
 if TYPE_CHECKING:
@@ -76,11 +77,18 @@ class Conn:
         hides: Whether it may have received what no poll sees: TLS holds decrypted bytes.
     """
 
-    __slots__ = ("hides", "sock")
+    __slots__ = ("_kind", "_own", "hides", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self._own = Descriptor(sock)
+        self._kind = identity(sock.fileno())
         self.hides = hasattr(sock, "do_handshake")
+
+    @property
+    def taken(self) -> bool:
+        """Whether other code of this process closed it: what is open under its number now is not ours."""
+        return self._own.taken
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send all of ``data``."""
@@ -116,18 +124,24 @@ class Conn:
     def stale(self) -> bool:
         """Say whether something arrived unasked, or it was closed: such a connection is of no use."""
         fd = self.sock.fileno()
-        return fd < 0 or _wait(fd, False, 0.0)
+        return identity(fd) != self._kind or _wait(fd, False, 0.0)  # before each call: leaner than `taken`
+
+    def hang_up(self) -> None:
+        """Have whatever waits for it find its end; any thread may."""
+        if not self._own.taken:
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # of TLS only the connection below it
 
     def close(self) -> None:
         """Close it; any thread may."""
-        self.sock.close()
+        self._own.close()
 
     def reset(self) -> None:
         """Close it, and have nothing delivered that the server has not got yet."""
         try:
-            forget_unsent(self.sock)
+            if not self._own.taken:
+                forget_unsent(self.sock)
         finally:
-            self.sock.close()
+            self._own.close()
 
     def _await(self, write: bool, deadline: float) -> None:
         while (left := deadline - time.monotonic()) > 0:

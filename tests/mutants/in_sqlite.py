@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from recipes.fencing import file as gates
+from recipes.stores import descriptors as numbers
 from recipes.stores._kit import blocking, subscriptions, tasks
-from recipes.stores._kit import descriptors as numbers
 from recipes.stores._kit.session import Session
 from recipes.stores.sqlite import (
     SqliteBackend,
@@ -657,7 +657,14 @@ SQLITE = [
         FDS,
         numbers.Descriptor,
         "close",
-        ("if number >= 0 and identity(number) == self._identity:", "if number >= 0:"),
+        ("if of >= 0 and identity(of) == self._identity:", "if of >= 0:"),
+    ),
+    _bug(
+        "another's socket is closed",
+        FDS,
+        numbers.Descriptor,
+        "close",
+        ("if self.taken:", "if False:"),
     ),
     _bug(
         "a socket closes its number when it is finalized",

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.strangers import Stranger
+
 
 class _Limbo(dict[threading.Thread, threading.Thread]):
     """The threads that are about to begin; one that begins only after it was forgotten does no harm."""
@@ -29,6 +31,23 @@ def closed_port() -> Iterator[Callable[[], int]]:
             return port
 
         yield keep
+
+
+@pytest.fixture
+def take() -> Iterator[Callable[[int], Stranger]]:
+    """Yield what has a stranger take the number of a descriptor; see that it was left alone in the end."""
+    made: list[Stranger] = []
+
+    def one(number: int) -> Stranger:
+        assert number >= 0
+        made.append(Stranger(number))
+        return made[-1]
+
+    yield one
+    said = [stranger.hurt() for stranger in made]
+    for stranger in made:
+        stranger.close()
+    assert said == [""] * len(made)
 
 
 @pytest.fixture

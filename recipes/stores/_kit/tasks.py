@@ -13,9 +13,9 @@ from recipes._contract.operations import Op, Open, Renew
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Drop, Keep
-from recipes.stores._kit.descriptors import TAKEN
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
+from recipes.stores.descriptors import TAKEN
 
 __all__ = ["AsyncQueueConnection"]
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from recipes.stores.descriptors import TAKEN, Descriptor
 from recipes.stores.etcd.wires import Channel
 from recipes.stores.sockets import Conn, any_ready
 
@@ -43,7 +44,7 @@ class Loan:
         OSError: This process has as many descriptors as it may.
     """
 
-    __slots__ = ("_ears", "_of", "channel", "conn", "lent", "mailbox", "waiter")
+    __slots__ = ("_ears", "_of", "_own", "channel", "conn", "lent", "mailbox", "waiter")
 
     def __init__(self, channel: Channel, conn: Conn) -> None:
         self.channel = channel
@@ -55,6 +56,12 @@ class Loan:
         self._ears = socket.socketpair()
         for end in self._ears:
             end.setblocking(False)
+        self._own = tuple(map(Descriptor, self._ears))
+
+    @property
+    def taken(self) -> bool:
+        """Whether other code of this process closed the connection, or the bell."""
+        return self.conn.taken or any(one.taken for one in self._own)
 
     def serves(self, waiter: Waiter) -> bool:
         """Whether a caller that waits with this is to read; not in a child that was forked."""
@@ -62,15 +69,23 @@ class Loan:
 
     def ring(self) -> None:
         """Have the caller look up."""
+        if self._own[0].taken:  # it would be said to somebody else
+            return
         with contextlib.suppress(OSError):  # full: it is rung already; closed: nobody waits
             self._ears[0].send(b"!")
 
     def arrived(self, timeout_s: float) -> bool:
-        """Wait for something to read, so long at most; False as well when the bell is rung."""
+        """Wait for something to read, so long at most; False as well when the bell is rung.
+
+        Raises:
+            OSError: Other code of this process closed what it waits for.
+        """
         line, bell = self.conn.sock.fileno(), self._ears[1].fileno()
         if line < 0 or bell < 0:  # closed meanwhile
             return False
         ready = any_ready((line, bell), (), min(timeout_s, _LOOKS_UP_S))
+        if self.taken:  # what is to be read there is somebody else's
+            raise OSError(TAKEN)
         if bell in ready:
             with contextlib.suppress(OSError):
                 self._ears[1].recv(4096)
@@ -79,5 +94,5 @@ class Loan:
     def close(self) -> None:
         """Close the bell; a caller that waits looks up first."""
         self.ring()
-        for end in self._ears:
-            end.close()
+        for one in self._own:
+            one.close()

@@ -26,6 +26,7 @@ from typing import Any
 
 from recipes._contract.connection import Mailbox
 from recipes._section import section
+from recipes.stores.descriptors import TAKEN, Descriptor, identity, leave
 from recipes.stores.etcd.blocking_loan import Loan, Waiter
 from recipes.stores.etcd.stream_book import Arming, Telling
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
@@ -40,10 +41,65 @@ Dial = Callable[[Channel, Callable[[], bool]], Conn]
 
 _logger = logging.getLogger("recipes")
 _CLOSE_S = 0.9
+_LOOKS_UP_S = 60.0
+"""How long the thread sleeps in one go, if nothing wakes it: what should may be closed by other code."""
 _SEE_CHANGES = tuple(
     getattr(selectors, kind) for kind in ("EpollSelector", "KqueueSelector") if hasattr(selectors, kind)
 )
 """Selectors that mind at once what another thread registers."""
+
+
+class _Ears:
+    """What the thread waits with, and what wakes it.
+
+    Raises:
+        OSError: This process has as many descriptors as it may.
+    """
+
+    def __init__(self) -> None:
+        with ExitStack() as made:
+            self._waking, self._woken = socket.socketpair()
+            self._own = tuple(map(Descriptor, (self._waking, self._woken)))
+            for end in self._own:
+                made.callback(end.close)
+            self._waking.setblocking(False)
+            self._woken.setblocking(False)
+            self.selector = made.enter_context(selectors.DefaultSelector())
+            self.selector.register(self._woken, selectors.EVENT_READ)
+            made.pop_all()
+        number = getattr(self.selector, "fileno", None)  # not all of them have a descriptor
+        self._number = -1 if number is None else number()
+        self._kind = identity(self._number)
+        self._closed = False
+
+    @property
+    def taken(self) -> bool:
+        """Whether other code of this process closed some of it; one selector looks like another."""
+        if self._closed:
+            return False
+        return any(one.taken for one in self._own) or identity(self._number) != self._kind
+
+    def wake(self) -> None:
+        """Have the thread look up; never blocks, never raises."""
+        if not self._own[0].taken:  # else it would be said to somebody else
+            with contextlib.suppress(OSError):  # full: it will wake anyway; closed: there is nothing to wake
+                self._waking.send(b"!")
+
+    def woke(self) -> None:
+        """Forget what it was woken by; OSError: by the closing of one of the two."""
+        with contextlib.suppress(BlockingIOError):
+            if self._own[1].taken or not self._woken.recv(4096):
+                raise OSError(TAKEN)
+
+    def close(self) -> None:
+        """Close all of it that is ours; once is enough."""
+        if self.taken:
+            leave(self.selector)
+        elif not self._closed:
+            self.selector.close()
+        self._closed = True
+        for one in self._own:
+            one.close()
 
 
 class Reader:
@@ -56,8 +112,7 @@ class Reader:
         self._lock = threading.Lock()
         self._conns: dict[Channel, Conn] = {}
         self._thread: threading.Thread | None = None
-        self._wake_out: socket.socket | None = None
-        self._selector: selectors.BaseSelector | None = None
+        self._ears: _Ears | None = None
         self._loan: Loan | None = None
         self._asleep_until = 0.0
         self._closed = False
@@ -66,6 +121,7 @@ class Reader:
     def arm(self, arming: Arming) -> None:
         """Send for a watch; ``arming.resolve`` will be notified."""
         try:
+            self._give_up_taken()
             if self._thread is None:
                 self._start()
         except OSError as error:  # this process has as many descriptors as it may
@@ -104,7 +160,11 @@ class Reader:
                 return
             while loan.serves(waiter) and not waiter.ready():
                 left = deadline - time.monotonic()
-                arrived = loan.arrived(left)
+                try:
+                    arrived = loan.arrived(left)
+                except OSError as error:
+                    self._lose(loan.channel, error)
+                    return
                 waiter.bell = None  # what it reads for itself need not ring
                 if arrived and loan.serves(waiter):  # a signal handler may have forked meanwhile
                     self._read_lent(loan)
@@ -120,6 +180,7 @@ class Reader:
 
     def close(self) -> None:
         """End the thread and the connections."""
+        self._give_up_taken()
         with section.mark, self._lock:
             self._closed = True
             thread = self._thread
@@ -133,14 +194,9 @@ class Reader:
             if self._thread is not None or self._closed:
                 return
             with ExitStack() as made:
-                wake_out, wake_in = socket.socketpair()
-                made.callback(wake_out.close)
-                made.callback(wake_in.close)
-                wake_out.setblocking(False)
-                wake_in.setblocking(False)
-                selector = made.enter_context(selectors.DefaultSelector())
-                needs = selector, wake_out, wake_in
-                thread = threading.Thread(target=self._run, args=needs, name="recipes-etcd", daemon=True)
+                ears = _Ears()
+                made.callback(ears.close)
+                thread = threading.Thread(target=self._run, args=(ears,), name="recipes-etcd", daemon=True)
                 thread.start()
                 made.pop_all()  # they are the thread's
             self._thread = thread
@@ -167,6 +223,24 @@ class Reader:
             self._struck()
             raise
         return True
+
+    def _give_up_taken(self) -> None:
+        """Have the next watch start anew if other code has closed what the thread waits with."""
+        ears = self._ears
+        if ears is None or not ears.taken:
+            return
+        with section.mark, self._lock:
+            if self._ears is ears:
+                self._thread = self._ears = None  # the thread sees that it is not the one any more
+                self._asleep_until = 0.0
+                self._multiplexer.lose_all(unavailable(self._store, TAKEN))
+                self._close_conns(None, list(self._conns))
+        self._tell()
+
+    def _lose(self, channel: Channel, error: OSError) -> None:
+        self._give_up_taken()
+        failure = failed(channel.endpoint.store, error)
+        self._step(lambda _now: self._multiplexer.broken(channel, failure))
 
     def _struck(self) -> None:
         """Have the thread mend what an interrupt left half done."""
@@ -204,7 +278,11 @@ class Reader:
 
     def _flush(self) -> None:
         for channel, conn in self._conns.items():
-            if channel.outbox and channel.live:
+            if not (channel.outbox and channel.live):
+                continue
+            if conn.taken:
+                self._multiplexer.broken(channel, unavailable(channel.endpoint.store, TAKEN))
+            else:
                 try:
                     del channel.outbox[: conn.send_some(channel.outbox)]
                 except OSError as error:
@@ -221,10 +299,9 @@ class Reader:
         return due is not None and due < self._asleep_until - 0.001
 
     def _wake(self) -> None:
-        wake_out = self._wake_out
-        if wake_out is not None:
-            with contextlib.suppress(OSError):  # full: it will wake anyway; closed: there is nothing to wake
-                wake_out.send(b"!")
+        ears = self._ears
+        if ears is not None:
+            ears.wake()
 
     # Lending; all of it under the lock.
 
@@ -273,28 +350,30 @@ class Reader:
         return all(channel.live and not channel.outbox for channel in self._conns)
 
     def _lend(self, mailbox: Any) -> None:
-        loan, selector = self._loan, self._selector
+        loan, ears = self._loan, self._ears
         if loan is None:
-            if not isinstance(selector, _SEE_CHANGES):
+            if ears is None or not isinstance(ears.selector, _SEE_CHANGES):
                 return
             with contextlib.suppress(OSError):  # no descriptor for a bell: the thread goes on reading
                 loan = self._loan = Loan(*next(iter(self._conns.items())))
-        if loan is None or selector is None or loan.waiter is not None:
+        if loan is None or ears is None or loan.waiter is not None:
             return
         loan.lent, loan.mailbox = True, mailbox
-        selector.unregister(loan.conn.sock)
+        ears.selector.unregister(loan.conn.sock)
         mailbox.source = self.attend
 
     def _take_back(self) -> None:
         """Have the thread read again, and the caller wait as others do."""
-        loan, selector = self._loan, self._selector
+        loan, ears = self._loan, self._ears
         if loan is not None and loan.lent:
             loan.lent = False
             if loan.mailbox is not None:
                 loan.mailbox.source = None
-            if selector is not None:
+            if loan.conn.taken:
+                self._multiplexer.broken(loan.channel, unavailable(loan.channel.endpoint.store, TAKEN))
+            elif ears is not None:
                 with contextlib.suppress(KeyError, OSError):  # an interrupt struck as it was lent
-                    selector.register(loan.conn.sock, selectors.EVENT_READ, loan.channel)
+                    ears.selector.register(loan.conn.sock, selectors.EVENT_READ, loan.channel)
             if loan.waiter is not None:
                 loan.ring()
 
@@ -329,37 +408,38 @@ class Reader:
 
     # What follows runs in the thread.
 
-    def _run(self, selector: selectors.BaseSelector, wake_out: socket.socket, wake_in: socket.socket) -> None:
+    def _run(self, ears: _Ears) -> None:
         with section.mark, self._lock:  # which `_start` has until this thread is noted, or it was interrupted
             if not self._noted():
-                wake_out.close()
-                wake_in.close()
-                selector.close()
+                ears.close()
                 return
-            self._wake_out = wake_out
-            self._selector = selector
-        selector.register(wake_in, selectors.EVENT_READ)
-        while not self._closed:
+            self._ears = ears
+        while not self._closed and self._noted():
             try:
-                self._turn(selector, wake_in)
+                self._turn(ears)
             except Exception as error:
+                if ears.taken:
+                    self._give_up_taken()
+                    break
                 _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
                 failure = unavailable(self._store, f"watching failed: {error!r}")
                 self._turn_in(partial(self._multiplexer.lose_all, failure))
         with section.mark, self._lock:
-            self._multiplexer.lose_all(unavailable(self._store, "this link was closed"))
-            self._close_conns(selector, list(self._conns))
-            self._wake_out = self._selector = None
-        wake_out.close()
-        wake_in.close()
-        selector.close()
+            if self._noted():
+                self._multiplexer.lose_all(unavailable(self._store, "this link was closed"))
+                self._close_conns(ears.selector, list(self._conns))
+                self._ears = None
+        ears.close()
         self._tell()
 
     def _noted(self) -> bool:
         return self._thread is threading.current_thread()
 
-    def _turn(self, selector: selectors.BaseSelector, wake_in: socket.socket) -> None:
+    def _turn(self, ears: _Ears) -> None:
+        selector = ears.selector
         with section.mark, self._lock:
+            if self._ears is not ears:  # another thread has it by now
+                return
             opens, self._multiplexer.opens = self._multiplexer.opens, []
             closes, self._multiplexer.closes = self._multiplexer.closes, []
             self._close_conns(selector, closes)
@@ -367,19 +447,21 @@ class Reader:
             if timeout is None:  # nobody watches, and nobody would see the end of what is lent
                 self._take_back()
             for channel, conn in self._conns.items():
-                if self._is_lent(channel):
+                if self._is_lent(channel) or not channel.live:
                     continue
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.outbox else 0)
                 if selector.get_key(conn.sock).events != wanted:
                     selector.modify(conn.sock, wanted, channel)
         for channel in opens:
             if channel.live:
-                self._open(selector, channel)
-        ready = selector.select(0 if opens else timeout)
+                self._open(ears, channel)
+        longest = _LOOKS_UP_S if timeout is None else min(timeout, _LOOKS_UP_S)
+        ready = selector.select(0 if opens else longest)
+        if not ready and ears.taken:
+            raise OSError(TAKEN)
         for key, _ in ready:
             if key.data is None:
-                with contextlib.suppress(OSError):
-                    wake_in.recv(4096)
+                ears.woke()
             else:
                 self._read(key.data)
         self._turn_in(lambda: self._after(bool(ready)))
@@ -413,7 +495,7 @@ class Reader:
             self._asleep_until = min(self._asleep_until, due)
         return None if self._asleep_until == float("inf") else max(0.0, self._asleep_until - now)
 
-    def _open(self, selector: selectors.BaseSelector, channel: Channel) -> None:
+    def _open(self, ears: _Ears, channel: Channel) -> None:
         try:
             conn = self._dial(channel, lambda: self._closed or not channel.live)
         except OSError as error:
@@ -421,8 +503,11 @@ class Reader:
             self._turn_in(lambda: self._multiplexer.broken(channel, failure))
             return
         with section.mark, self._lock:
+            if self._ears is not ears:
+                conn.close()
+                return
             self._conns[channel] = conn
-            selector.register(conn.sock, selectors.EVENT_READ, channel)
+            ears.selector.register(conn.sock, selectors.EVENT_READ, channel)
         self._turn_in(lambda: self._connected(channel))
 
     def _connected(self, channel: Channel) -> None:
@@ -438,7 +523,7 @@ class Reader:
                 more = conn is not None and self._take_in(channel, conn)
             self._tell()  # what it sends in turn can wait: somebody may have got a lock
 
-    def _close_conns(self, selector: selectors.BaseSelector, channels: list[Channel]) -> None:
+    def _close_conns(self, selector: selectors.BaseSelector | None, channels: list[Channel]) -> None:
         for channel in channels:
             if self._loan is not None and self._loan.channel is channel:
                 self._take_back()
@@ -446,8 +531,9 @@ class Reader:
                 self._loan = None
             conn = self._conns.pop(channel, None)
             if conn is not None:
-                with contextlib.suppress(KeyError):
-                    selector.unregister(conn.sock)
+                if selector is not None:
+                    with contextlib.suppress(KeyError):
+                        selector.unregister(conn.sock)
                 conn.close()
 
 

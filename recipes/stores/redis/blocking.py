@@ -14,8 +14,8 @@ import redis
 from recipes._contract.connection import Connection, Mailbox, OnEnd, Request
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
-from recipes.stores._kit.descriptors import TAKEN, Descriptor
-from recipes.stores.addresses import Endpoint, forget_unsent
+from recipes.stores.addresses import Endpoint
+from recipes.stores.descriptors import TAKEN
 from recipes.stores.redis.requests import Listen, Sure
 from recipes.stores.redis.resp import CLOSED, INCOMPLETE, Replies, packed
 from recipes.stores.redis.wire import (
@@ -42,13 +42,12 @@ class _Socket:
 
     def __init__(self, conn: Conn, deadline: float) -> None:
         self._conn = conn
-        self._own = Descriptor(conn.sock)
         self.deadline = deadline
         self._looked = False  # just now, whether it is still ours
 
     def sendall(self, data: bytes) -> None:
         looked, self._looked = self._looked, False
-        if not looked and self._own.taken:
+        if not looked and self._conn.taken:
             raise OSError(TAKEN)
         self._conn.send(data, self.deadline)
 
@@ -67,22 +66,20 @@ class _Socket:
     @property
     def conn(self) -> Conn | None:
         """The connection itself; None: other code of this process closed it, and its number is not ours."""
-        return None if self._own.taken or self._own.number < 0 else self._conn
+        return None if self._conn.taken or self._conn.sock.fileno() < 0 else self._conn
 
     def silent(self) -> bool:
-        self._looked = not self._own.taken and self._own.number >= 0 and not self._conn.stale()
+        self._looked = not self._conn.stale()
         return self._looked
 
     def shutdown(self, how: int) -> None:
         """Have whatever waits for it find the end of the connection; from any thread."""
-        if not self._own.taken:
-            socket.socket.shutdown(self._conn.sock, how)  # of TLS only the connection below it
+        del how  # both ways
+        self._conn.hang_up()
 
     def close(self) -> None:
         """Close it, and have nothing delivered that the server has not got yet."""
-        if not self._own.taken:
-            forget_unsent(self._conn.sock)
-        self._own.close()
+        self._conn.reset()
 
 
 class Link(redis.Connection):

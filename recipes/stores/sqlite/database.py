@@ -20,7 +20,7 @@ import threading
 import weakref
 
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
-from recipes.stores._kit.descriptors import TAKEN, Identity, identity
+from recipes.stores.descriptors import TAKEN, Identity, identity
 from recipes.stores.sqlite.descriptors import Files, Opening
 from recipes.stores.sqlite.liveness import Folder
 from recipes.stores.sqlite.schema import connect

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from recipes.stores._kit.descriptors import Descriptor
+from recipes.stores.descriptors import Descriptor
 from recipes.stores.sqlite import filelock
 
 __all__ = ["Folder", "LivenessLock", "descriptors"]

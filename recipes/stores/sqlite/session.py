@@ -16,9 +16,9 @@ from recipes._contract.operations import End, Enqueue, Open, Probe, Renew
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import ReentrantCall, SessionLost, StoreError, StoreFull, StoreUnavailable
-from recipes.stores._kit.descriptors import TAKEN
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Observe, Observed, Session
+from recipes.stores.descriptors import TAKEN
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.liveness import Folder, LivenessLock
 from recipes.stores.sqlite.notifications import Notifications

@@ -79,7 +79,7 @@ def test_nothing_stays_open(connections: list[EtcdConnection]) -> None:
             connection.ask(Watch(b"k", Box()), 5)
             connection.close()
             until_ended("recipes-etcd", 10)
-            assert connection._reader._wake_out is None
+            assert connection._reader._ears is None
             assert connection._reader._conns == {}
         # The server closes its side when it sees the end of ours.
         assert open_files() <= before + 5

@@ -371,8 +371,9 @@ def test_an_interrupt_as_it_is_taken_back_leaves_nobody_waiting(
     other.source = reading.reader.attend
     thread, received = in_thread(lambda: first.receive(SOON_S))
     assert eventually(lambda: waits(reading), SOON_S)
-    selector = reading.reader._selector
-    assert selector is not None
+    ears = reading.reader._ears
+    assert ears is not None
+    selector = ears.selector
     real, main = selector.register, threading.current_thread()
 
     def register(*args: Any) -> Any:

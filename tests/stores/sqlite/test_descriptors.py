@@ -25,9 +25,9 @@ from recipes._contract.operations import Renewal
 from recipes._contract.wakeups import Gone
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
-from recipes.stores._kit import descriptors
-from recipes.stores._kit.descriptors import TAKEN, Descriptor
+from recipes.stores import descriptors
 from recipes.stores._kit.tasks import AsyncQueueConnection
+from recipes.stores.descriptors import TAKEN, Descriptor
 from recipes.stores.sqlite import filelock
 from recipes.stores.sqlite.descriptors import Files, Opening, open_files
 from recipes.stores.sqlite.liveness import Folder, LivenessLock

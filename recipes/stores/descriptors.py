@@ -11,7 +11,7 @@ import socket
 import weakref
 from contextlib import suppress
 
-__all__ = ["TAKEN", "Descriptor", "Identity", "identity"]
+__all__ = ["TAKEN", "Descriptor", "Identity", "identity", "leave"]
 
 Identity = tuple[int, int]
 """The device and the inode of a file, or of a socket."""
@@ -36,10 +36,15 @@ class Descriptor:
     """
 
     def __init__(self, of: int | socket.socket) -> None:
-        self._of: int | socket.socket | None = of
-        self.number = of if isinstance(of, int) else of.fileno()
+        self._of = of
         self._identity = identity(self.number)
         _ours.add(self)
+
+    @property
+    def number(self) -> int:
+        """Under which it is open; below zero: it is closed."""
+        of = self._of
+        return of if isinstance(of, int) else of.fileno()
 
     @property
     def mine(self) -> bool:
@@ -55,16 +60,31 @@ class Descriptor:
         return other and self.number == number  # else it was closed here meanwhile
 
     def close(self) -> None:
-        """Close it, if it is ours; never raises."""
-        number, self.number = self.number, -1
-        of, self._of = self._of, None
-        if isinstance(of, socket.socket):
-            of.detach()  # else it would close the number when it is finalized
-        if number >= 0 and identity(number) == self._identity:
+        """Close it, if it is ours; never raises. What an interrupt left of a socket is closed by the next."""
+        of = self._of
+        if not isinstance(of, int):
+            if self.taken:
+                of.detach()
+            else:
+                with suppress(OSError):
+                    of.close()
+            return
+        self._of = -1
+        if of >= 0 and identity(of) == self._identity:
             with suppress(OSError):
-                os.close(number)
+                os.close(of)
 
 
+def leave(one: object) -> None:
+    """Keep for good what would close, as it is finalized, a number that is somebody else's by now."""
+    _left.append(one)
+    with suppress(ImportError):  # at the end of the process the list goes
+        import ctypes  # noqa: PLC0415 - of no use otherwise
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+
+
+_left: list[object] = []
 _ours: weakref.WeakSet[Descriptor] = weakref.WeakSet()
 
 
