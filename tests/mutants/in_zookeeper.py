@@ -207,5 +207,4 @@ IN_ZOOKEEPER = [
     _bug("all clients begin with the same server", LIFE, kazoo_client, "random",
          SimpleNamespace(shuffle=nothing)),
     _bug("a forked child asks for its parent", LIFE, KazooSession, "_inherited", lambda self: False),
-    _bug("a forked child keeps its parent's descriptors", LIFE, LeanHandler, "disown", nothing),
 ]  # fmt: skip

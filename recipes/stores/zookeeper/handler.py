@@ -16,7 +16,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
@@ -24,9 +23,18 @@ from kazoo.retry import InterruptedError as NoMoreTries
 
 from recipes._section import section
 from recipes.stores.addresses import forget_unsent
+from recipes.stores.descriptors import TAKEN, Descriptor
 from recipes.stores.sockets import over_tls
 from recipes.stores.zookeeper.handler_results import LeanResult, survive
-from recipes.stores.zookeeper.handler_sockets import LeanSocket, Pair, Waker, poll, tls_context
+from recipes.stores.zookeeper.handler_sockets import (
+    LeanSocket,
+    OwnSocket,
+    Pair,
+    Waker,
+    closes_its_own,
+    poll,
+    tls_context,
+)
 
 __all__ = ["LeanHandler"]
 
@@ -79,6 +87,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._results = threading.Lock()
         self._guard = threading.Lock()
         self._socket: socket.socket | None = None
+        self._own: Descriptor | None = None  # of that socket
         self._connecting = False
         self._wakers: list[Waker] = []
         self._thread: threading.Thread | None = None
@@ -99,7 +108,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         """Shut the socket down hard: kazoo's thread sees the end of the connection at once."""
         with section.mark, self._guard:
             self._take_back()
-            if self._socket is not None:
+            if self._socket is not None and not self._is_taken():
                 try:
                     # Of the plain socket: that of a TLS socket would pull the session from under a reader.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
@@ -117,14 +126,6 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
                 waker.send(b"\0")
             except OSError:
                 log.debug("kazoo's thread has ended")
-
-    def disown(self) -> None:
-        """In a forked child: close its descriptors, which the parent does not notice."""
-        self._retired.set()
-        if self._socket is not None:
-            self._socket.close()
-        for waker in self._wakers:
-            waker.close()
 
     # What kazoo calls.
 
@@ -192,8 +193,10 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             self._on_connect()
         limit_s = min(self._connect_timeout_s, timeout or self._connect_timeout_s)
         family, _, _, _, target = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
-        plain = partial(socket.socket, type=socket.SOCK_STREAM)
-        sock: socket.socket = self._hold((LeanSocket if self.ahead else plain)(family))
+        for waker in self._wakers:
+            waker.mend()
+        plain = (LeanSocket if self.ahead else OwnSocket)(family)
+        sock: socket.socket = self._hold(plain, plain.own)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.settimeout(limit_s)
@@ -202,7 +205,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             if use_ssl:
                 context = self._ssl_context or tls_context(**tls)
                 secure = over_tls(sock, context, hostname)
-                sock = self._hold(secure)
+                sock = self._hold(secure, closes_its_own(secure))
                 secure.do_handshake()
             self._check_wanted()  # else kazoo would resume the session
         except TimeoutError as error:
@@ -255,6 +258,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             readable, writable = pair.wait(limit_s), list(wlist)
         else:
             readable, writable = poll(rlist, wlist, limit_s)
+            if self._is_taken():
+                raise OSError(errno.EBADF, TAKEN)
         if short and self._socket not in readable and (self._patience_s() or 0.0) <= 0.0:
             with section.mark, self._guard:
                 self._take_back()
@@ -263,9 +268,10 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
 
     # The parts.
 
-    def _hold(self, sock: socket.socket) -> socket.socket:
+    def _hold(self, sock: socket.socket, own: Descriptor) -> socket.socket:
         """Let ``abort`` reach the socket from now on."""
         with section.mark, self._guard:
+            self._own = own
             self._socket, self._connecting, self.tried = sock, True, True
             self._unheard, self._asked_at = True, None
             self._pair = (
@@ -280,7 +286,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         follows, an end of the session goes behind it. ZooKeeper reads that when it has answered the first.
         """
         sock = self._socket
-        if sock is None or not self._unheard or self._asked_at is None:
+        if sock is None or not self._unheard or self._asked_at is None or self._is_taken():
             return
         if not self._retired.is_set():
             forget_unsent(sock)
@@ -291,6 +297,10 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             sock.send(GOODBYE)
         except OSError:
             log.debug("the connection was gone already")
+
+    def _is_taken(self) -> bool:
+        """Whether other code of this process closed the socket: its number is not ours to send to."""
+        return self._own is not None and self._own.taken
 
     def _check_wanted(self) -> None:
         if self._retired.is_set():

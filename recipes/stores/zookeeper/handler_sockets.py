@@ -14,8 +14,9 @@ from operator import call
 from typing import Any, SupportsIndex
 
 from recipes._section import section
+from recipes.stores.descriptors import TAKEN, Descriptor
 
-__all__ = ["LeanSocket", "Pair", "Waker", "poll", "tls_context"]
+__all__ = ["LeanSocket", "OwnSocket", "Pair", "Waker", "closes_its_own", "poll", "tls_context"]
 
 READ_AHEAD = 16384
 MOST_AHEAD = 1 << 20
@@ -25,7 +26,37 @@ _READABLE = select.POLLIN | _TROUBLE
 _WRITABLE = select.POLLOUT | _TROUBLE
 
 
-class LeanSocket(socket.socket):
+class OwnSocket(socket.socket):
+    """A TCP socket that closes no number which is somebody else's by now.
+
+    Attributes:
+        own: Whether other code of this process has closed it.
+    """
+
+    def __init__(self, family: int) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self.own = Descriptor(self)
+
+    def close(self) -> None:
+        """Close it, unless other code of this process did."""
+        if self.own.taken:
+            self.detach()
+        else:
+            super().close()
+
+
+def closes_its_own(secure: ssl.SSLSocket) -> Descriptor:
+    """Have a TLS socket, which only its context makes, close as an `OwnSocket` does; whether it is taken."""
+    own = Descriptor(secure)
+
+    def close() -> None:
+        secure.detach() if own.taken else ssl.SSLSocket.close(secure)
+
+    vars(secure)["close"] = close
+    return own
+
+
+class LeanSocket(OwnSocket):
     """A TCP socket that reads ahead, and sends without ever blocking.
 
     kazoo asks for a header and then a body: both are in one ``recv``. What cannot be sent at once is kept
@@ -37,7 +68,7 @@ class LeanSocket(socket.socket):
     """
 
     def __init__(self, family: int) -> None:
-        super().__init__(family, socket.SOCK_STREAM)
+        super().__init__(family)
         self.held = b""
         self.full = False
         self._last: tuple[bytes, list[int | None]] = (b"", [None])  # with how much of it was sent, at the end
@@ -126,9 +157,27 @@ class Waker:
         self._lock = threading.Lock()
         self._rung = 0
         self._closed = False
+        self._make()
+
+    def _make(self) -> None:
         self._read, self._write = socket.socketpair()
+        self._own = Descriptor(self._read), Descriptor(self._write)
         self._read.setblocking(False)
         self._write.setblocking(False)
+
+    @property
+    def taken(self) -> bool:
+        """Whether other code of this process closed one of its ends."""
+        return any(one.taken for one in self._own)
+
+    def mend(self) -> None:
+        """Make it anew where other code has closed it, and have it stand where it stood."""
+        with section.mark, self._lock:
+            if self.taken and not self._closed:
+                self._close()
+                self._make()
+                if self._rung:
+                    self._write.send(b"\0")
 
     def fileno(self) -> int:
         """Return the descriptor that is readable while the count is not zero."""
@@ -139,7 +188,7 @@ class Waker:
         with section.mark, self._lock:
             if self._closed:
                 raise OSError(errno.EBADF, "closed")
-            if not self._rung:
+            if not self._rung and not self._own[1].taken:  # else kazoo's thread has noticed
                 self._write.send(b"\0")
             self._rung += len(data)
         return len(data)
@@ -162,14 +211,19 @@ class Waker:
                 pass
 
     def _drain(self) -> None:
+        if self._own[0].taken:
+            raise OSError(errno.EBADF, TAKEN)
         self._read.recv(READ_AHEAD)  # all of it: a forked child may have rung as well
 
     def close(self) -> None:
         """Close both ends; kazoo calls it once for each."""
         with section.mark, self._lock:
             self._closed = True
-            self._read.close()
-            self._write.close()
+            self._close()
+
+    def _close(self) -> None:
+        for one in self._own:
+            one.close()
 
 
 class Pair:
@@ -192,6 +246,8 @@ class Pair:
         ahead = sock.whole()
         found: list[Any] = []
         for fd, mask in self._poll(0 if ahead else timeout_s):
+            if mask & _TROUBLE and (sock.own.taken or waker.taken):
+                raise OSError(errno.EBADF, TAKEN)
             one = sock if fd == self._sock_fd and mask & _READABLE else waker
             if one not in found:
                 found.append(one)

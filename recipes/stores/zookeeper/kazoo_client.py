@@ -167,8 +167,6 @@ class KazooSession:
         """End the session and let go of everything, without waiting."""
         if not self._inherited():
             self._close(None, CLOSE_GRACE_S)
-        elif self._handler is not None:
-            self._handler.disown()
 
     # Starting.
 

@@ -123,7 +123,7 @@ def test_what_was_read_ahead_whole_is_not_slept_on(pair: tuple[LeanSocket, socke
     near, far = pair
     handler = LeanHandler()
     waker, _ = handler.create_socket_pair()
-    handler._hold(near)
+    handler._hold(near, near.own)
     far.sendall(b"\0\0\0\1a\0\0\0\1b")
     assert handler.select([near, waker], [], [], 5)[0] == [near]
     assert near.recv(5) == b"\0\0\0\1a"
@@ -147,7 +147,7 @@ def test_a_full_buffer_is_waited_for(pair: tuple[LeanSocket, socket.socket]) -> 
     near.setblocking(False)
     handler = LeanHandler()
     waker, _ = handler.create_socket_pair()
-    handler._hold(near)
+    handler._hold(near, near.own)
     sent = 0
     while not near.unsent:
         sent += near.send(b"x" * 65_536)
@@ -375,8 +375,6 @@ def test_a_retired_handler_connects_no_more(listener: socket.socket) -> None:
     handler.abort()
     with pytest.raises(ConnectionAbortedError):
         handler.create_connection(listener.getsockname())
-    handler.disown()
-    LeanHandler().disown()
 
 
 def test_silence_is_a_time_out(listener: socket.socket) -> None:

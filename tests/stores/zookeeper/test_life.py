@@ -600,6 +600,7 @@ def test_a_forked_child_touches_nothing_of_its_parent(
     box = Box()
     connection.ask(Create("/q"))
     connection.ask(Get("/q", box))
+    before = descriptors()
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -609,7 +610,6 @@ def test_a_forked_child_touches_nothing_of_its_parent(
             with pytest.raises(SessionExpired):
                 call_made.ask(Exists("/"), 5)
             call_made.forget(box)
-            before = descriptors()
             call_made.close()
             call_made.close()
             status = int(descriptors() != before - 3)  # of the socket, and of both ends of the bell
