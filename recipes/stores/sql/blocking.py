@@ -22,6 +22,8 @@ from recipes._run.clock import boot_time
 from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes.errors import StoreUnavailable
+from recipes.stores.descriptors import leave
+from recipes.stores.sql.descriptors import taken
 from recipes.stores.sql.meaning import is_ours, meaning
 from recipes.stores.sql.requests import Listen, Transact
 from recipes.stores.sql.settings import Settings
@@ -307,7 +309,7 @@ class _Listener(threading.Thread):
         pgconn = connection.pgconn
         poll = select.poll()
         poll.register(pgconn.socket, select.POLLIN)
-        while not self._over.is_set() and not self._hearing.overdue:
+        while not (self._over.is_set() or self._hearing.overdue or taken(connection)):
             pgconn.consume_input()
             while (notified := pgconn.notifies()) is not None:
                 self._hearing.hear(notified.extra.decode("utf-8", "replace"))
@@ -315,13 +317,17 @@ class _Listener(threading.Thread):
 
     def _let_go(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None:
+        if connection is not None and taken(connection):
+            leave(connection)
+        elif connection is not None:
             with contextlib.suppress(Exception):
                 connection.close()
 
 
 def _hang_up(connection: Any) -> None:
     """Have what uses a driver's connection find its end; from any thread; never raises."""
+    if taken(connection):
+        return
     with contextlib.suppress(Exception):  # it may be closed meanwhile
         known = getattr(connection, "_sock", None)  # PyMySQL's
         if known is not None:

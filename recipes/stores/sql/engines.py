@@ -18,6 +18,7 @@ from sqlalchemy.util import await_only
 from recipes.errors import StoreDenied
 from recipes.stores.credentials import Credentials
 from recipes.stores.secret import Secret
+from recipes.stores.sql.descriptors import guard
 from recipes.stores.streams import told
 
 __all__ = ["IDLE_S", "LOCK_WAIT_S", "Bound", "Driver", "Target", "driver_of"]
@@ -138,6 +139,7 @@ class Target:
             engine = made.sync_engine
         else:
             made = engine = create_engine(url, **options)
+            guard(engine)
         if self.credentials is not None and self.credentials.source:  # else the driver's way
             event.listen(engine, "do_connect", partial(self._log_in, driver))
         if driver.dialect == "mysql":

@@ -1,0 +1,59 @@
+"""Which descriptors the connections of drivers have: what other code closed is neither used nor closed.
+
+A driver closes the number that it has; whose file or socket is open under it by now, it does not know.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.exc import DisconnectionError
+
+from recipes.stores.descriptors import TAKEN, Identity, identity, leave
+
+__all__ = ["guard", "taken"]
+
+_known: weakref.WeakKeyDictionary[Any, tuple[int, Identity | None]] = weakref.WeakKeyDictionary()
+_NOTHING = SimpleNamespace(close=lambda: None)
+"""What a pool closes in place of a connection that is left as it is."""
+
+
+def guard(engine: Any) -> None:
+    """Have an engine of blocking connections lend and close none that is taken."""
+    event.listen(engine, "connect", lambda connection, _: _note(connection))
+    event.listen(engine, "checkout", lambda connection, _, __: _check(connection))
+    event.listen(engine, "close", _leave_taken)
+
+
+def taken(connection: Any) -> bool:
+    """Whether other code of this process closed the descriptor of a driver's connection."""
+    number, kind = _known.get(connection, (-1, None))
+    return number >= 0 and identity(number) != kind and _number(connection) == number
+
+
+def _note(connection: Any) -> None:
+    number = _number(connection)
+    _known[connection] = number, identity(number)
+
+
+def _number(connection: Any) -> int:
+    """Return the number of the descriptor; below zero: it is closed."""
+    with suppress(Exception):  # psycopg and PyMySQL say it in their own ways
+        sock = getattr(connection, "_sock", connection)  # PyMySQL's
+        return int(sock.fileno())
+    return -1
+
+
+def _check(connection: Any) -> None:
+    if taken(connection):
+        raise DisconnectionError(TAKEN)  # the pool makes another
+
+
+def _leave_taken(connection: Any, record: Any) -> None:
+    if taken(connection):
+        leave(connection)
+        record.dbapi_connection = _NOTHING
