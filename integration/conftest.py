@@ -56,7 +56,7 @@ BESIDE = {
 """The tests of each server that run on databases too; others lose this or that request on the way."""
 ROWS = (
     *("faults/test_holder_stops.py", "faults/test_connection.py", "faults/test_leader_stops.py"),
-    *("faults/test_stuck.py", "faults/test_fork.py", "faults/test_leaving.py"),
+    *("faults/test_stuck.py", "faults/test_fork.py", "faults/test_leaving.py", "faults/test_closed.py"),
 )
 """The rows of the fault matrix that run on databases too, in `nox -s faults`."""
 

@@ -75,6 +75,7 @@ _QUORUM = ("etcd", "etcd by gRPC", "ZooKeeper", "Redlock")
 CANNOT: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "there is no server, and no way to it": ((*range(4, 15), 33, 34, 39, 40, 41, 48), _LOCAL),
     "it is in one process, and ends with it": ((1, 2, 3, 37, 47), ("in memory",)),
+    "it has no descriptors": ((43,), ("in memory",)),
     "no quorum decides": ((11, 39), tuple(one for one in STORES if one not in _QUORUM)),
     "etcd alone compacts its history": ((16,), tuple(one for one in STORES if not one.startswith("etcd"))),
     "ZooKeeper alone numbers by a counter": ((20,), tuple(one for one in STORES if one != "ZooKeeper")),

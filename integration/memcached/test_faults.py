@@ -9,6 +9,8 @@ import pytest
 
 import recipes
 from integration import servers
+from integration.faults.closer import closed_behind
+from integration.faults.workers import Worker
 from integration.harness.process import eventually
 from integration.needing import needed
 from recipes import LockTimeout, StoreRefused, TooWeak
@@ -159,3 +161,13 @@ def test_an_item_lives_for_its_lease_though_the_server_ends_it_early(alone: serv
     session.close(1)
     assert not ended
     assert took != Cell()
+
+
+def test_fault_43_all_descriptors_are_closed_behind_its_back(alone: servers.Memcached) -> None:
+    url = alone.url("app")
+    with (
+        recipes.connect(url, restart_grace=GRACE_S, session_timeout=3) as other,
+        other.lock("x, of another").acquire(timeout=10) as theirs,
+        Worker("faults.closer", "blocking", url, 3, "x") as closer,
+    ):
+        closed_behind(closer, theirs.token, lambda: other.lock("x").try_acquire() is None, theirs.release)
