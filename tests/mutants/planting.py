@@ -21,6 +21,7 @@ from tests.mutants.in_redis import IN_REDIS
 from tests.mutants.in_runtime import RUNTIME
 from tests.mutants.in_signals import SIGNALS
 from tests.mutants.in_sqlite import SQLITE
+from tests.mutants.in_taken import TAKEN
 from tests.mutants.in_wires import IN_WIRES
 from tests.mutants.in_zookeeper import IN_ZOOKEEPER
 from tests.mutants.transports import TRANSPORTS, TransportMutant
@@ -63,6 +64,7 @@ CASES = [
     *(Case(f"partitions-{number}", mutant) for number, mutant in enumerate(IN_PARTITIONS)),
     *(Case(f"redis-{number}", mutant) for number, mutant in enumerate(IN_REDIS)),
     *(Case(f"receipts-{number}", mutant) for number, mutant in enumerate(IN_RECEIPTS)),
+    *(Case(f"taken-{number}", mutant) for number, mutant in enumerate(TAKEN)),
 ]
 
 
