@@ -559,6 +559,22 @@ def test_a_grant_is_to_be_confirmed_where_replicas_acknowledge(redis: RedisProto
         assert asked.result.to_confirm is wanted
 
 
+@pytest.mark.parametrize("stands", [0, 1])
+def test_a_holder_is_answered_by_a_server_that_all_replicas_acknowledge(stands: int) -> None:
+    """One that has been replaced, and does not know, may show what is gone."""
+    one = RedisProtocol("redis://r", Keys("lock:"), "1f", 20, polls=False, replicas=1)
+    feed(one.open(Open(15), CONTEXT), (b"OK", 1, b"20", INFO))
+    entry = Entry(TICKET, f"{TICKET.queue}/7", 7)
+    asked = feed(one.check(Check(entry), CONTEXT), ([stands],))
+    (sure,) = asked
+    assert isinstance(sure, Sure)
+    (touch,) = sure.parts
+    assert (touch.words[0], arguments(touch)) == ("touch", ("7",))
+    assert asked.result == Checked(bool(stands), frozenset())
+    with pytest.raises(StoreUnavailable):
+        feed(one.check(Check(entry), CONTEXT), (StoreUnavailable("r", "0 of 1 replicas"),))
+
+
 def test_a_grant_is_confirmed_by_what_a_server_sees_and_all_replicas_acknowledge(
     redis: RedisProtocol,
 ) -> None:

@@ -252,7 +252,15 @@ class RedisProtocol(StoreProtocol):
         )
 
     def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
-        """Read the own contender and these others."""
+        """Read the own contender and these others.
+
+        The own one alone is read for its owner: a server that has been replaced, and does not know, may show
+        what is gone. So it is written, and all replicas have to acknowledge that.
+        """
+        if self._replicas and not op.targets and op.evidence is None:
+            touch = self._run(op.mine.ticket.queue, "touch", str(op.mine.token))
+            ((stands,),) = yield from self._sure(touch)
+            return Checked(bool(stands), frozenset())
         mailbox = context.mailbox if op.evidence is None else None
         mine, *found = yield from self._present(op.mine, op, mailbox)
         present = (target.ref for target, there in zip(op.targets, found, strict=True) if there)
