@@ -147,12 +147,14 @@ class Place:
         generation: Which one that is.
         ids: All that passed with it.
         entry: Where it stands on; None: it does not.
+        version: How often its contender was rewritten; None: that is not known.
     """
 
     index: int
     generation: int
     ids: tuple[str, ...]
     entry: Entry | None
+    version: int | None = None
 
 
 def cross(party: Party, *, stays: bool = False) -> Program[Place]:
@@ -187,7 +189,7 @@ def leave(party: Party, place: Place) -> Program[None]:
     party.generation = place.generation
     yield from party.begin()
     try:
-        others = yield from _others_leave(party, mine, place.ids)
+        others = yield from _others_leave(party, mine, place)
         yield from _withdraw(mine.ticket, mine)
     except GeneratorExit:
         raise
@@ -235,22 +237,23 @@ def _come(party: Party) -> Program[None]:
 def _gather(party: Party, ticket: Ticket, *, stays: bool) -> Program[Place]:
     """Stand until it is decided; whatever is raised, nothing stands any more, or it is to be abandoned."""
     try:
-        mine, found = yield from _stand(party, ticket)
+        mine, found, version = yield from _stand(party, ticket)
     except (SessionLost, OutcomeUnknown) as lost:
         yield from Abandon(ticket)
-        mine, found = None, (yield from _look_back(party, ticket.id, lost))
+        mine = version = None
+        found = yield from _look_back(party, ticket.id, lost)
         if stays:
             raise party.broken(f"it does not stand inside: {_why(lost)}") from None
     outcome = found.outcome
     if mine is not None and not (stays and outcome.word == PASSED):
         yield from _withdraw(ticket, mine)
-        mine = None
+        mine = version = None
     if outcome.word != PASSED:
         raise party.broken(WORDS.get(outcome.word, outcome.word))
-    return Place(found.index, outcome.generation, outcome.ids, mine)
+    return Place(found.index, outcome.generation, outcome.ids, mine, version)
 
 
-def _stand(party: Party, ticket: Ticket) -> Program[tuple[Entry, Named]]:
+def _stand(party: Party, ticket: Ticket) -> Program[tuple[Entry, Named, int | None]]:
     """Join, and wait until it is decided for this party: read and list, in this order, after each event."""
     snapshot = yield from Enqueue(ticket, PARTY)
     mine = snapshot.mine
@@ -272,25 +275,29 @@ def _stand(party: Party, ticket: Ticket) -> Program[tuple[Entry, Named]]:
             if not written or found is None:  # another was quicker, or it is decided without this party
                 continue
             step = found
+        own = rules.standing(listing.contenders, ticket.id)
         if isinstance(step, Named):
-            return mine, step
-        if isinstance(step, Missing):
+            return mine, step, None if own is None else own.version
+        if isinstance(step, Missing) or own is None:
             raise SessionLost(REMOVED)
         if isinstance(step, Behind):
             seen = frozenset()
-            yield from _follow(party, mine, gathers)
+            yield from _follow(party, mine, gathers, own.version)
             continue
         seen |= step.ids
         disturbed = yield from _wait(party, stored.due_s, listing.due_s, disturbed)
 
 
-def _follow(party: Party, mine: Entry, gathers: Record) -> Program[None]:
-    """Go over to the generation that gathers now, as the last was decided without this party."""
+def _follow(party: Party, mine: Entry, gathers: Record, version: int) -> Program[None]:
+    """Go over to the generation that gathers now, as the last was decided without this party.
+
+    Whether it is written shows as it is listed next. It compares how often the contender was rewritten, as
+    in `recipes._programs.rewriting`: a copy that comes late lands behind nothing that was written since.
+    """
     if gathers.parties != party.parties:
         raise party.mismatch(gathers)
     party.generation = gathers.generation
-    if (yield from Rewrite(mine, "", b"%d" % gathers.generation)) is None:
-        raise SessionLost(REMOVED)
+    yield from Rewrite(mine, "", b"%d" % gathers.generation, version)
 
 
 def _look_back(party: Party, me: str, lost: SessionLost | OutcomeUnknown) -> Program[Named]:
@@ -315,14 +322,22 @@ def _look_back(party: Party, me: str, lost: SessionLost | OutcomeUnknown) -> Pro
             continue
 
 
-def _others_leave(party: Party, mine: Entry, ids: tuple[str, ...]) -> Program[int]:
+def _others_leave(party: Party, mine: Entry, place: Place) -> Program[int]:
     """Wait until none of those that entered is inside; returns how many are when the time is over."""
-    if (yield from Rewrite(mine, LEAVING, mine.ticket.data)) is None:
-        raise SessionLost(REMOVED)
+    version, said = place.version, False
     disturbed = 0
     while True:
+        if version is not None:  # also where an answer was lost, and it is written: it does no harm
+            said |= (yield from Rewrite(mine, LEAVING, mine.ticket.data, version)) is not None
         listing: Listing = yield from List(party.queue, MOST, watch=True)
-        others = rules.inside(ids, listing.contenders)
+        own = rules.standing(listing.contenders, mine.ticket.id)
+        if own is None and not said:
+            raise SessionLost(REMOVED)
+        version = None if own is None or own.mark == LEAVING else own.version
+        if version is not None:
+            continue
+        said = True
+        others = rules.inside(place.ids, listing.contenders)
         over = yield from party.is_over()
         if over or not others:
             return others

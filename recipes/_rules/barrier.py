@@ -41,6 +41,7 @@ __all__ = [
     "inside",
     "named",
     "pack",
+    "standing",
     "unpack",
 ]
 
@@ -231,6 +232,11 @@ def decide(
         return Decides(_decided(record, PASSED, ids[: record.parties], contenders))
     word = GONE if not seen <= there.keys() else TIMED_OUT if over else ""
     return Decides(_decided(record, word, ids, contenders)) if word else Waits(frozenset(ids))
+
+
+def standing(contenders: Contenders, party: str) -> Contender | None:
+    """Return a party's contender; None: it does not stand."""
+    return next((one for one in contenders if one.id == party), None)
 
 
 def inside(ids: Iterable[str], contenders: Contenders) -> int:
