@@ -98,14 +98,15 @@ class BaseBarrier:
 
     def _given_up(self) -> GivenUp:
         """Return what is still to be withdrawn here, and which sessions are still to end."""
+        ended = self._runtime.ended_here()
         jobs = list(self._runtime.cleaning.values())
-        sessions = {id(job.session): job.session for job in jobs}.values()
+        sessions = {id(one): one for one in (*(job.session for job in jobs), *ended)}.values()
         # Not from the jobs: one is done as its session ends here, which may live on the store for a while.
         given_up = (ticket for session in sessions for ticket in session.waiters.given_up)
         tickets = [ticket for ticket in given_up if ticket.queue == self._queue]
-        ended = (job.session.id for job in jobs if job.ends_session and job.session.id)
+        ids = (session.id for session in ended if session.id)
         return GivenUp(
-            frozenset((*ended, *(ticket.id for ticket in tickets))),
+            frozenset((*ids, *(ticket.id for ticket in tickets))),
             frozenset(int(ticket.data) for ticket in tickets),
         )
 

@@ -101,6 +101,7 @@ class StoreProtocol(ABC):
         ended_is_no: That the session has ended says of a request that it was not carried out; else it may
             have been.
         session_id: The session's id as contenders show it; empty before `open`.
+        lives_on: The session was ended here, and may live on for its time: the store has not confirmed it.
     """
 
     renewals_per_ttl: ClassVar[int] = 3
@@ -109,6 +110,7 @@ class StoreProtocol(ABC):
     hands_on: ClassVar[bool] = False
     ended_is_no: ClassVar[bool] = True
     session_id: str = ""
+    lives_on: bool = False
 
     def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:  # noqa: PLR0911, PLR0912 - one for each operation
         """Return the generator that carries out ``op``."""

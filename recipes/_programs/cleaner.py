@@ -66,7 +66,10 @@ def clean(job: Job) -> Program[bool]:
                 yield from Emit(Transition("session.closed", session=job.session.id))
         else:
             yield from Withdraw(job.ticket, job.entry)
-    except (SessionLost, Expired):
+    except Expired:
+        job.session.protocol.lives_on = job.ends_session  # as far as anybody knows
+        return True
+    except SessionLost:
         return True
     except StoreError:
         # Refused, for now or for good; a contender that stands blocks others, so ask on.

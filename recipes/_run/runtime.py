@@ -46,6 +46,11 @@ __all__ = ["Call", "Runtime", "Settings", "new_id", "pending_cleanups"]
 LONGEST_REREAD_S = 10.0
 
 SHORTEST_RACE_S, LONGEST_RACE_S = 0.002, 0.1
+LIVES_ON = 2
+"""For how many times its timeout a session may live on that no server has confirmed to be ended.
+
+ZooKeeper rounds it up to a tick, of which there are at least two, and clocks differ by a tenth.
+"""
 MOST_DOUBLED = 10  # a float has its limits
 
 
@@ -168,6 +173,7 @@ class Runtime(ABC):
         self.settings = settings
         self.state = SessionState()
         self.cleaning: dict[int, Job] = {}
+        self._living_on: dict[int, tuple[float, StoreSession]] = {}
         self.refused: list[Job] = []
         self.refused_at = 0.0
         self.resting: Mailbox | None = None
@@ -277,7 +283,19 @@ class Runtime(ABC):
 
     def cleaned(self, job: Job) -> None:
         """A job is done."""
+        session = job.session
+        if job.ends_session and session.protocol.lives_on and session.clock is not None:
+            until = self.now() + LIVES_ON * session.clock.ttl_s
+            self._living_on[id(session)] = until, session
         self.cleaning.pop(id(job), None)
+
+    def ended_here(self) -> list[StoreSession]:
+        """Return the sessions that were ended, and may live on at the store for a while."""
+        now = self.now()
+        for one, (until, _) in self._living_on.copy().items():
+            if until <= now:
+                self._living_on.pop(one, None)
+        return [*self.ends_sessions(), *(session for _, session in self._living_on.copy().values())]
 
     def was_refused(self, job: Job) -> None:
         """Have a job tried again later, behind the others."""
@@ -451,6 +469,7 @@ class Runtime(ABC):
         old, self.state = self.state, SessionState()
         self.state.closed = old.closed
         self.cleaning, self.refused, self.resting = {}, [], None
+        self._living_on = {}
         self.reentries = {}
         self.left = deque()
         self.hub.after_fork()

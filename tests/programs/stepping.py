@@ -121,6 +121,7 @@ GONE = Snapshot(None, (), complete=True, position=0)
 class Protocol:
     """What `StoreSession` reads of a store's protocol."""
 
+    lives_on = False
     renewals_per_ttl = 3
     renewal_lag = 0
     renews_on_a_beat = False

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recipes._api.barrier import BaseBarrier
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import Entry, Listing, Snapshot, Stored, Ticket, Withdraw, Written
+from recipes._contract.operations import (
+    Entry,
+    Listing,
+    Rewrite,
+    Snapshot,
+    Stored,
+    Ticket,
+    Withdraw,
+    Written,
+)
 from recipes._contract.wakeups import Disturbed
 from recipes._programs.barrier import NO_RECORD, Party, Place, cross, leave
 from recipes._programs.hold import REMOVED
 from recipes._programs.steps import Wait
-from recipes._rules.barrier import GONE, PARTY, PASSED, GivenUp, Outcome, Record, pack
+from recipes._rules.barrier import GONE, LEAVING, PARTY, PASSED, GivenUp, Outcome, Record, pack
 from recipes.errors import (
     BarrierBroken,
     BarrierMismatch,
@@ -119,7 +129,7 @@ def stored(record: Record, version: int = 3) -> Stored:
 GATHERS = stored(Record(2, 5))
 MINE = Entry(Ticket(KEY, PARTY.kind, "me", data=b"5"), "ref", 7)
 STANDS = Snapshot(MINE, (), complete=True, position=0)
-PLACE = Place(0, 5, ("me", "other"), MINE)
+PLACE = Place(0, 5, ("me", "other"), MINE, 0)
 
 
 def named(word: str = PASSED) -> Stored:
@@ -146,7 +156,9 @@ def test_by_hand_it_passes() -> None:
     assert played.result == Place(0, 5, ("me", "other"), None)
     assert played.events == ["barrier.passed"]
     assert played.abandoned == []
-    assert crossing(stays=True).result == PLACE
+    assert crossing(stays=True).result == replace(PLACE, version=None)
+    listed = Listing((replace(_contender("me"), version=3),))
+    assert crossing(stays=True, List=listed).result == replace(PLACE, version=3)
 
 
 def test_events_say_where_it_came_and_how_long_it_waited() -> None:
@@ -228,6 +240,9 @@ def _contender(name: str, data: bytes = b"5") -> Any:
     return Contender(name, name, PARTY.kind, "s", data=data)
 
 
+LEAVES = replace(_contender("me"), mark=LEAVING, version=1)
+
+
 def test_what_is_no_record_is_refused() -> None:
     played = crossing(Read=Stored(b"?", 4))
     assert isinstance(played.error, StoreRefused)
@@ -245,7 +260,11 @@ def test_what_is_no_record_is_refused() -> None:
         ({"Read": [GATHERS, SessionLost("x"), stored(Record(2, 6))]}, "it is not known whether"),
         ({"Read": [GATHERS, SessionLost("x"), SessionLost("y"), GATHERS]}, "x"),
         (
-            {"Read": [GATHERS, stored(Record(2, 6))], "List": Listing((_contender("me"),)), "Rewrite": None},
+            {
+                "Read": [GATHERS, stored(Record(2, 6))],
+                "List": [Listing((_contender("me"),)), Listing(())],
+                "Rewrite": None,
+            },
             REMOVED,
         ),
     ],
@@ -309,7 +328,7 @@ def test_interrupted_anywhere_what_may_stand_is_abandoned() -> None:
 
 
 def test_closed_anywhere_it_asks_for_nothing_more() -> None:
-    others = Listing((_contender("other"), _contender("me")))
+    others = Listing((_contender("other"), LEAVES))
     cases = (lambda: cross(party()), Listing(()), 5), (lambda: leave(party(), PLACE), others, 3)
     for make, listed, most in cases:
         for steps in range(most + 1):
@@ -329,11 +348,39 @@ def leaving(timeout_s: float | None = 5.0, **answers: Any) -> Played:
 
 
 def test_it_leaves_when_none_of_the_others_is_inside() -> None:
-    played = leaving(List=[Listing((_contender("other"), _contender("me"))), Listing(())])
+    played = leaving(List=[Listing((_contender("other"), LEAVES)), Listing(())])
     asked = [kind for kind in played.kinds if kind != "Now"]
     assert asked == ["Rewrite", "List", "Wait", "List", "Withdraw"]
     assert played.error is None
     assert played.events == []
+
+
+def test_a_late_copy_of_an_earlier_rewrite_does_not_undo_that_it_leaves() -> None:
+    """On etcd such a copy landed behind: each of two waited for the other, and both wanted to leave."""
+    undone = replace(_contender("me"), version=2)
+    played = leaving(List=[Listing((_contender("other"), undone)), Listing((LEAVES,))])
+    written = [op.version for op in played.ops if isinstance(op, Rewrite)]
+    assert written == [0, 2]
+    assert played.error is None
+
+
+def test_where_it_does_not_know_how_often_it_was_rewritten_it_looks_first() -> None:
+    program = leave(party(5.0), replace(PLACE, version=None))
+    stands = replace(_contender("me"), version=3)
+    answers = Script(List=[Listing((stands,)), Listing((LEAVES,))], Rewrite=4, Withdraw=True)
+    played = play(program, answers)
+    assert [kind for kind in played.kinds if kind != "Now"] == ["List", "Rewrite", "List", "Withdraw"]
+    assert played.only(Rewrite).version == 3
+
+
+def test_a_party_that_goes_over_to_the_next_generation_compares_how_often_it_was_rewritten() -> None:
+    listed = [
+        Listing((replace(_contender("me", data), version=version),))
+        for data, version in ((b"5", 1), (b"6", 2))
+    ]
+    reads = [GATHERS, stored(Record(2, 6))]
+    played = crossing(timeout_s=0.0, Read=reads, List=listed, Rewrite=None, Write=Written(done=True))
+    assert played.only(Rewrite).version == 1
 
 
 def test_it_has_left_when_its_time_is_over() -> None:
@@ -364,8 +411,11 @@ def test_leaving_that_fails_is_finished_behind(error: BaseException, raised: typ
         assert len(played.abandoned) == 1
 
 
+@pytest.mark.parametrize("lives_on", [False, True])
 @pytest.mark.parametrize("job_is_done", [False, True])
-def test_what_a_client_gave_up_is_known_until_its_session_has_ended_on_the_store(job_is_done: bool) -> None:
+def test_what_a_client_gave_up_is_known_until_its_session_has_ended_on_the_store(
+    job_is_done: bool, lives_on: bool
+) -> None:
     """Its request may arrive yet: it was counted beside what its client sent in its place."""
     runtime = HandRuntime()
     barrier, session = BaseBarrier(runtime, "start", 2), runtime.live()
@@ -380,7 +430,15 @@ def test_what_a_client_gave_up_is_known_until_its_session_has_ended_on_the_store
     runtime.give_up("it was not renewed")
     assert barrier._given_up() == GivenUp(frozenset({"id-1", session.id}), frozenset({7}))
     assert BaseBarrier(runtime, "other", 2)._given_up() == GivenUp(frozenset({session.id}))
+    session.protocol.lives_on = lives_on
     runtime.cleaned(runtime.jobs[-1])
     if not job_is_done:
         runtime.cleaned(runtime.jobs[0])
+    if lives_on:  # no store has confirmed that it has ended
+        assert session.clock is not None
+        assert barrier._given_up() == GivenUp(frozenset({"id-1", session.id}), frozenset({7}))
+        now, ttl_s = runtime.now(), session.clock.ttl_s
+        runtime.clock = lambda: now + 1.9 * ttl_s
+        assert barrier._given_up() != GivenUp()
+        runtime.clock = lambda: now + 2.1 * ttl_s
     assert barrier._given_up() == GivenUp()

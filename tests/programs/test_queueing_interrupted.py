@@ -192,8 +192,10 @@ def test_clean_ends_where_nothing_more_can_be_done(ending: Any) -> None:
 
 @pytest.mark.parametrize("ending", [SessionLost("x"), StoreRefused("s", "x"), Expired()])
 def test_clean_leaves_a_session_that_cannot_be_ended(ending: Any) -> None:
-    played = play(clean(Job(session(), None)), Script(End=ending))
+    job = Job(session(), None)
+    played = play(clean(job), Script(End=ending))
     assert (played.error, played.result, played.kinds) == (None, True, ["End"])
+    assert job.session.protocol.lives_on is isinstance(ending, Expired)  # no answer came
 
 
 @pytest.mark.parametrize("error", [StoreRefused("s", "x"), StoreFull("s", "x"), StoreUnavailable("s", "x")])

@@ -67,6 +67,7 @@ class ZooKeeperConnection:
         self.moves = 0
         self.connected = True
         self.cut = self.half_cut = False
+        self.ended = False  # as a server has confirmed
         self.over = False
         self.closed = False
         self.says, self.hears, self.dials = Gate(), Gate(), Gate()
@@ -119,7 +120,7 @@ class ZooKeeperConnection:
         if world.trace is not None:
             world.note(asked.task.name, kind.__name__, getattr(request, "path", ""))
         if self.over or (self.closed and kind is not Close):
-            refused = None if kind is Close else SessionExpired(unsent=True)
+            refused = self.ended if kind is Close else SessionExpired(unsent=True)
             self.dial.push(partial(asked.answer, position, refused))
             return
         store = self.store
@@ -173,6 +174,8 @@ class ZooKeeperConnection:
         self.seen = max(self.seen, message.zxid)
         answer = message.answer
         request = message.request
+        if type(request) is Close:
+            answer = self.ended = True
         watched = type(request) in READS and request.mailbox is not None
         if watched and type(answer) is NoNode and not message.asked.abandoned:
             self._drop((request.mailbox, request.queue), [request.path])
@@ -240,7 +243,7 @@ class ZooKeeperConnection:
         """The server says that the session is over."""
         if self.over:
             return
-        self.over = True
+        self.over = self.ended = True
         self.up.clear()
         failed, self.outstanding = self.outstanding, {}
         self._drop_watches()

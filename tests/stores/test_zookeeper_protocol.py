@@ -141,7 +141,9 @@ def test_renew_of_a_node_that_an_error_says_is_not_there(zk: ZooKeeperProtocol) 
 
 
 def test_end(zk: ZooKeeperProtocol) -> None:
-    assert feed(zk.end(End(), CONTEXT), None) == [Close()]
+    for confirmed in (False, True):
+        assert feed(zk.end(End(), CONTEXT), confirmed) == [Close()]
+        assert zk.lives_on is not confirmed
     assert feed(zk.end(End(), CONTEXT), SessionExpired()).result is None, "it has ended already"
     with pytest.raises(StoreUnavailable):
         feed(zk.end(End(), CONTEXT), CUT)

@@ -92,6 +92,7 @@ class KazooSession:
         self._parked: dict[int, Call] = {}
         self._over: str | None = None
         self._shut = False
+        self._ended = False  # on the server, as that has said
         self._closing: list[Call] = []
         self._acl = b""
 
@@ -123,7 +124,7 @@ class KazooSession:
         unsent = not call.complete and self._unpark(call)
         missing = not call.complete and self.abandon(call)
         if missing and isinstance(call.request, Close):
-            return None  # it goes on behind
+            return False  # it goes on behind
         if missing and not unsent:
             self._leave_if_cut_off(call)
         return call.result(partial(self._unanswered, timeout_s, unsent=unsent), self._malformed)
@@ -253,6 +254,7 @@ class KazooSession:
                 self._up = False
             self._watches.disturb()
         elif self._client.client_state == KeeperState.EXPIRED_SESSION:
+            self._ended = True
             self._on_lost("the server has ended the session")
         elif self._client.client_state == KeeperState.AUTH_FAILED:
             self._on_lost(DENIED, StoreDenied(self._hosts, DENIED))
@@ -367,6 +369,7 @@ class KazooSession:
         timer.cancel()
         handler.join()  # a name server that does not answer may hold it up
         client.close()
+        self._ended |= getattr(client._connection, "said_goodbye", False)
         self._settle_closing()
 
     def _settle_closing(self) -> None:
@@ -374,7 +377,7 @@ class KazooSession:
             self._shut = True
             closing, self._closing = self._closing, []
         for call in closing:
-            call.settle(0, None)
+            call.settle(0, self._ended or self._info is None)
 
     # Requests and replies.
 

@@ -24,7 +24,7 @@ from kazoo.exceptions import (
     ConnectionDropped,
     SessionExpiredError,
 )
-from kazoo.protocol.connection import WATCH_XID, ConnectionHandler
+from kazoo.protocol.connection import CLOSE_RESPONSE, WATCH_XID, ConnectionHandler
 from kazoo.protocol.serialization import Auth, Exists, GetChildren
 from kazoo.protocol.states import KeeperState
 
@@ -65,6 +65,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         # The order of what waits for an answer is that of the wire. A signal handler may ask in the middle.
         self._sending = threading.RLock()
         self._open = False  # kazoo has connected and logged in
+        self.said_goodbye = False  # the server has answered that the session is closed
 
     def send_at_once(self, parts: Sequence[Part]) -> bool:
         """Send requests if nothing is in the way; never blocks."""
@@ -139,6 +140,11 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
 
     def _read_socket(self, read_timeout: Any) -> Any:
         """Take all that has arrived, and what comes soon after."""
+        response = self._take_what_came(read_timeout)
+        self.said_goodbye |= response == CLOSE_RESPONSE
+        return response
+
+    def _take_what_came(self, read_timeout: Any) -> Any:
         if not self._open:
             return super()._read_socket(read_timeout)
         sock, handler = self._socket, self.handler

@@ -49,7 +49,7 @@ class Asking(StoreProtocol):
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Close the session, and never resume it; all that it has goes with it."""
         try:
-            yield from self._one(Close())
+            self.lives_on = not (yield from self._one(Close()))
         except SessionLost:
             return
 

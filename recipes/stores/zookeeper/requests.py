@@ -108,8 +108,11 @@ class Connect(Request[SessionInfo]):
 
 
 @record
-class Close(Request[None]):
-    """End the session on the server if it can be reached, and in no case resume it."""
+class Close(Request[bool]):
+    """End the session on the server if it can be reached, and in no case resume it.
+
+    The reply says whether a server has confirmed that; else the session may live on for its timeout.
+    """
 
 
 @record

@@ -197,7 +197,7 @@ def test_expiry_is_told_once_and_nothing_is_resumed(connections: Connections, se
     for request in (Exists("/"), Create("/r")):
         with pytest.raises(SessionExpired):
             connection.ask(request)
-    assert connection.ask(Close()) is None
+    assert connection.ask(Close()) is True
     let_go()
     assert server.count("connect") == 2  # the first, and the one that was notified of the end
     assert not server.sessions
@@ -312,7 +312,7 @@ def test_close_with_a_silent_server(connections: Connections, server: FakeZooKee
     server.mute()
     with taking(1):
         if ask:
-            assert connection.ask(Close(), 0.3) is None
+            assert connection.ask(Close(), 0.3) is False
         else:
             connection.close()
         let_go()
@@ -325,7 +325,7 @@ def test_close_while_reconnecting(connections: Connections, server: FakeZooKeepe
     server.drop()
     with taking(1):
         if ask:
-            assert connection.ask(Close(), 0.3) is None
+            assert connection.ask(Close(), 0.3) is False
         else:
             connection.close()
         let_go()
@@ -337,7 +337,7 @@ def test_close_while_there_is_no_server(connections: Connections, server: FakeZo
     server.refuse()
     server.cut()
     with taking(1):
-        assert connection.ask(Close()) is None
+        assert connection.ask(Close()) is False
         let_go()
 
 
@@ -345,7 +345,7 @@ def test_close_is_awaited_by_all_who_ask(connections: Connections, server: FakeZ
     connection = connections.connected(server.hosts)
     server.mute()
     connection.close()
-    assert connection.ask(Close()) is None
+    assert connection.ask(Close()) is False
     with taking(0.1):
         let_go()
 
@@ -361,7 +361,7 @@ def test_kazoo_that_will_not_stop(monkeypatch: pytest.MonkeyPatch, server: FakeZ
         raise RuntimeError("as kazoo does after ten seconds")
 
     monkeypatch.setattr(client, "stop", failing)
-    assert connection.ask(Close(), 5) is None
+    assert connection.ask(Close(), 5) is True
 
 
 def test_the_share_of_each_server() -> None:

@@ -16,6 +16,7 @@ from recipes._contract.connection import Batch, Request
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.kazoo_client_calls import Call, Part
+from recipes.stores.zookeeper.kazoo_client_connection import LeanClient
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Check,
@@ -500,13 +501,14 @@ def test_parked_requests_end_with_the_connection(connection: Driver, server: Fak
 
 
 def test_a_closed_connection_answers_session_expired(connection: Driver, server: FakeZooKeeper) -> None:
-    assert connection.ask(Close()) is None
+    confirmed = connection.ask(Close())
+    assert confirmed == isinstance(connection.session._client, LeanClient)  # kazoo itself does not say
     assert not server.sessions
     with pytest.raises(SessionExpired) as caught:
         connection.ask(Exists("/"))
     assert caught.value.unsent
     assert [type(reply) for reply in connection.ask(Batch((Sync("/"), Exists("/"))))] == [SessionExpired] * 2
-    assert connection.ask(Close()) is None
+    assert connection.ask(Close()) is confirmed
     connection.close()
 
 
@@ -732,7 +734,7 @@ def test_a_reply_that_cannot_be_read_is_one_answer(
 
 def test_a_closed_client_answers_at_once(connection: Driver) -> None:
     client = connection.session._client
-    assert connection.ask(Close()) is None
+    assert connection.ask(Close()) is True
     with pytest.raises(ConnectionClosedError):
         client.exists_async("/").get(timeout=20)
 
