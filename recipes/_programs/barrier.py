@@ -240,14 +240,14 @@ def _gather(party: Party, ticket: Ticket, *, stays: bool) -> Program[Place]:
         mine, found, version = yield from _stand(party, ticket)
     except (SessionLost, OutcomeUnknown) as lost:
         yield from Abandon(ticket)
-        mine = version = None
+        mine, version = None, None
         found = yield from _look_back(party, ticket.id, lost)
         if stays:
             raise party.broken(f"it does not stand inside: {_why(lost)}") from None
     outcome = found.outcome
     if mine is not None and not (stays and outcome.word == PASSED):
         yield from _withdraw(ticket, mine)
-        mine = version = None
+        mine, version = None, None
     if outcome.word != PASSED:
         raise party.broken(WORDS.get(outcome.word, outcome.word))
     return Place(found.index, outcome.generation, outcome.ids, mine, version)
