@@ -287,15 +287,19 @@ class Runtime(ABC):
         if job.ends_session and session.protocol.lives_on and session.clock is not None:
             until = self.now() + LIVES_ON * session.clock.ttl_s
             self._living_on[id(session)] = until, session
+            self._living()  # those before it may have had their time
         self.cleaning.pop(id(job), None)
 
     def ended_here(self) -> list[StoreSession]:
         """Return the sessions that were ended, and may live on at the store for a while."""
+        return [*self.ends_sessions(), *self._living()]
+
+    def _living(self) -> list[StoreSession]:
         now = self.now()
         for one, (until, _) in self._living_on.copy().items():
             if until <= now:
                 self._living_on.pop(one, None)
-        return [*self.ends_sessions(), *(session for _, session in self._living_on.copy().values())]
+        return [session for _, session in self._living_on.copy().values()]
 
     def was_refused(self, job: Job) -> None:
         """Have a job tried again later, behind the others."""

@@ -124,7 +124,7 @@ class Conn:
     def stale(self) -> bool:
         """Say whether something arrived unasked, or it was closed: such a connection is of no use."""
         fd = self.sock.fileno()
-        return identity(fd) != self._kind or _wait(fd, False, 0.0)  # before each call: leaner than `taken`
+        return fd < 0 or identity(fd) != self._kind or _wait(fd, False, 0.0)  # leaner than `taken`
 
     def hang_up(self) -> None:
         """Have whatever waits for it find its end; any thread may."""

@@ -441,4 +441,7 @@ def test_what_a_client_gave_up_is_known_until_its_session_has_ended_on_the_store
         runtime.clock = lambda: now + 1.9 * ttl_s
         assert barrier._given_up() != GivenUp()
         runtime.clock = lambda: now + 2.1 * ttl_s
+        runtime.cleaned(runtime.jobs[-1])
+        assert list(runtime._living_on) == [id(session)]
+        runtime.clock = lambda: now + 9 * ttl_s
     assert barrier._given_up() == GivenUp()
