@@ -73,6 +73,7 @@ def clean(job: Job) -> Program[bool]:
         return True
     except StoreError:
         # Refused, for now or for good; a contender that stands blocks others, so ask on.
+        job.session.protocol.lives_on |= job.ends_session
         return job.ends_session
     return True
 

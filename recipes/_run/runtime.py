@@ -49,7 +49,8 @@ SHORTEST_RACE_S, LONGEST_RACE_S = 0.002, 0.1
 LIVES_ON = 2
 """For how many times its timeout a session may live on that no server has confirmed to be ended.
 
-ZooKeeper rounds it up to a tick, of which there are at least two, and clocks differ by a tenth.
+ZooKeeper rounds it up to a tick, of which there are at least two, and clocks differ by a tenth. A store that
+was away gives each session its whole time again: it counts from when the next session has begun.
 """
 MOST_DOUBLED = 10  # a float has its limits
 
@@ -173,7 +174,7 @@ class Runtime(ABC):
         self.settings = settings
         self.state = SessionState()
         self.cleaning: dict[int, Job] = {}
-        self._living_on: dict[int, tuple[float, StoreSession]] = {}
+        self._living_on: dict[int, tuple[float | None, StoreSession]] = {}
         self.refused: list[Job] = []
         self.refused_at = 0.0
         self.resting: Mailbox | None = None
@@ -284,9 +285,8 @@ class Runtime(ABC):
     def cleaned(self, job: Job) -> None:
         """A job is done."""
         session = job.session
-        if job.ends_session and session.protocol.lives_on and session.clock is not None:
-            until = self.now() + LIVES_ON * session.clock.ttl_s
-            self._living_on[id(session)] = until, session
+        if job.ends_session and session.protocol.lives_on:
+            self._living_on[id(session)] = None, session
             self._living()  # those before it may have had their time
         self.cleaning.pop(id(job), None)
 
@@ -295,10 +295,15 @@ class Runtime(ABC):
         return [*self.ends_sessions(), *self._living()]
 
     def _living(self) -> list[StoreSession]:
-        now = self.now()
-        for one, (until, _) in self._living_on.copy().items():
-            if until <= now:
+        """Return them; their time counts from where the store answers again, which restores them whole."""
+        now, current = self.now(), self.state.session
+        answers = current is not None and current.clock is not None and current.ended is None
+        for one, (until, session) in self._living_on.copy().items():
+            if until is not None and until <= now:
                 self._living_on.pop(one, None)
+            elif until is None and answers and session is not current:
+                ttl_s = self.settings.session_timeout_s if session.clock is None else session.clock.ttl_s
+                self._living_on[one] = now + LIVES_ON * ttl_s, session
         return [session for _, session in self._living_on.copy().values()]
 
     def was_refused(self, job: Job) -> None:
