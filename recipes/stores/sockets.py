@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from recipes._run.waiting import SLICE_S
 from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
-from recipes.stores.descriptors import Descriptor, identity
+from recipes.stores.descriptors import TAKEN, Descriptor, identity
 from recipes.stores.tls import CLOSED, is_of_tls, tls_words
 
 if TYPE_CHECKING:
@@ -121,6 +121,12 @@ class Conn:
         except _not_now():
             return None
 
+    def receive_own(self) -> bytes | None:
+        """Return what is there, as `receive_some`; OSError if that is somebody else's."""
+        if identity(self.sock.fileno()) != self._kind:
+            raise OSError(TAKEN)
+        return self.receive_some()
+
     def stale(self) -> bool:
         """Say whether something arrived unasked, or it was closed: such a connection is of no use."""
         fd = self.sock.fileno()
@@ -146,6 +152,8 @@ class Conn:
     def _await(self, write: bool, deadline: float) -> None:
         while (left := deadline - time.monotonic()) > 0:
             if _wait(self.sock.fileno(), write, min(left, SLICE_S)):  # so that no signal goes unheard
+                if identity(self.sock.fileno()) != self._kind:  # what is there is somebody else's
+                    raise OSError(TAKEN)
                 return
         raise TimeoutError("no answer in time")
 
@@ -174,6 +182,7 @@ def _connect(
 ) -> Conn:
     family, where = address
     sock = socket.socket(family, socket.SOCK_STREAM)
+    own = Descriptor(sock)
     try:
         tune(sock)
         sock.setblocking(False)
@@ -186,13 +195,14 @@ def _connect(
                 raise OSError(error, os.strerror(error)) from None
         if context is not None:
             sock = over_tls(sock, context, host)
+            own = Descriptor(sock)
             _handshake(sock, deadline, stop)
         return Conn(sock)
     except ConnectionResetError as error:
-        sock.close()
+        own.close()
         raise ConnectionResetError(error.errno, error.strerror if context is None else CLOSED) from error
     except BaseException:
-        sock.close()
+        own.close()
         raise
 
 

@@ -39,7 +39,7 @@ TAKEN = [
          "self._own[1].taken or ", ""),
     _bug("a selector that is another's is closed", READER, _Ears, "close", "if self.taken:"),
     _bug("a thread that can wait for nothing sleeps on", READER, Reader, "_turn",
-         "if not ready and ears.taken:"),
+         "if ears.taken:  # what it has asked may be somebody else's selector"),
     _bug("the end of what wakes the thread is not seen", READER, _Ears, "woke",
          "or not self._woken.recv(4096)", "or (self._woken.recv(4096), False)[1]"),
     _bug("a thread that can wait for nothing spins", READER, Reader, "_run", "if ears.taken:"),

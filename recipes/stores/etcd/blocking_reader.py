@@ -311,10 +311,13 @@ class Reader:
             with section.mark, self._lock:
                 if loan.lent and loan.mailbox is not mailbox:  # that one waits for something else
                     self._take_back()
-                if not loan.lent:
-                    return False
-                loan.waiter, waiter.bell = waiter, loan.ring
-                return True
+                    if self._multiplexer.closes:
+                        self._wake()
+                begins = loan.lent
+                if begins:
+                    loan.waiter, waiter.bell = waiter, loan.ring
+            self._tell()
+            return begins
         except BaseException:
             self._struck()
             raise
@@ -397,7 +400,7 @@ class Reader:
     def _take_in(self, channel: Channel, conn: Conn) -> bool:
         """Read once; whether there may be more."""
         try:
-            data = conn.receive_some()
+            data = conn.receive_own()
         except OSError as error:
             self._multiplexer.broken(channel, failed(channel.endpoint.store, error))
             return False
@@ -457,7 +460,7 @@ class Reader:
                 self._open(ears, channel)
         longest = _LOOKS_UP_S if timeout is None else min(timeout, _LOOKS_UP_S)
         ready = selector.select(0 if opens else longest)
-        if not ready and ears.taken:
+        if ears.taken:  # what it has asked may be somebody else's selector
             raise OSError(TAKEN)
         for key, _ in ready:
             if key.data is None:
@@ -503,7 +506,7 @@ class Reader:
             self._turn_in(lambda: self._multiplexer.broken(channel, failure))
             return
         with section.mark, self._lock:
-            if self._ears is not ears:
+            if self._ears is not ears or ears.taken:  # the second shows in the next turn
                 conn.close()
                 return
             self._conns[channel] = conn

@@ -94,6 +94,7 @@ class LeanSocket(OwnSocket):
         """Read ahead what has arrived; False at the end of the connection."""
         held = self.held
         missing = self._whole_size() - len(held)
+        self.check()
         try:
             more = super().recv(min(max(READ_AHEAD, missing), MOST_AHEAD))
         except BlockingIOError:
@@ -181,8 +182,10 @@ class Waker:
         """Make it anew where other code has closed it, and have it stand where it stood."""
         with section.mark, self._lock:
             if self.taken and not self._closed:
-                self._close()
+                before = self._own
                 self._make()
+                for one in before:
+                    one.close()
                 if self._rung:
                     self._write.send(b"\0")
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 
 import pytest
 
 from integration.servers import eventually
 from recipes._contract.wakeups import Disturbed, Gone
+from recipes.stores import sockets
+from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd import blocking_loan, blocking_reader
 from recipes.stores.etcd.blocking_reader import _Ears
+from recipes.stores.sockets import Conn
 from tests.stores.etcd import test_lending
 from tests.stores.etcd.test_lending import SOON_S, K, Reading, in_thread, waits
 from tests.strangers import Stranger
@@ -34,6 +39,32 @@ def test_ears_that_are_anothers_are_let_be(take: Take, what: str) -> None:
     ears.wake()
     assert not ears.taken
     assert stranger.hurt() == ""
+
+
+def test_what_arrives_for_a_stranger_is_not_read(take: Take) -> None:
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    conn = Conn(near)
+    take(near.fileno())
+    with pytest.raises(OSError, match="closerange"):
+        conn.receive(time.monotonic() + 5)
+    with pytest.raises(OSError, match="closerange"):
+        conn.receive_own()
+    conn.close()
+    far.close()
+
+
+@pytest.mark.parametrize("error", [OSError("x"), ConnectionResetError("x"), KeyboardInterrupt()])
+def test_a_connection_in_the_making_closes_nothing_of_a_strangers(
+    take: Take, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def sliced(sock: socket.socket, *_: object) -> None:
+        take(sock.fileno())
+        raise error
+
+    monkeypatch.setattr(sockets, "_sliced", sliced)
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(type(error)):
+        sockets.dial(Endpoint(*listener.getsockname()), None, time.monotonic() + 5)
 
 
 def number_of(reading: Reading, what: str) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.handler_sockets import Waker
 from recipes.stores.zookeeper.requests import Exists
 from tests.stores.zookeeper.conftest import Connections, answered
@@ -33,6 +36,34 @@ def test_a_bell_that_was_taken_is_neither_rung_nor_heard(take: Take) -> None:
     assert waker._read.recv(10) == b"\0"  # as it stood
     waker.mend()
     waker.close()
+
+
+def test_a_bell_that_could_not_be_made_anew_is_made_the_next_time(
+    take: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> Any:
+        raise OSError(errno.EMFILE, "none left")
+
+    waker = Waker()
+    take(waker._read.fileno())
+    with monkeypatch.context() as patch:
+        patch.setattr("socket.socketpair", none_left)
+        with pytest.raises(OSError, match="none left"):
+            waker.mend()
+    waker.mend()
+    assert not waker.taken
+    waker.send(b"\0")
+    assert waker._read.recv(10) == b"\0"
+    waker.close()
+
+
+def test_what_arrives_for_a_stranger_is_not_read(take: Take) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near: Any = LeanHandler().create_connection(listener.getsockname())
+        take(near.fileno())
+        with pytest.raises(OSError, match="closerange"):
+            near.fill()
+        near.close()
 
 
 @pytest.mark.parametrize("tls", [False, True])
