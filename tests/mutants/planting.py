@@ -13,6 +13,7 @@ from tests.mutants.in_elections import IN_ELECTIONS
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
 from tests.mutants.in_etcd_values import ETCD_VALUES
+from tests.mutants.in_late_copies import LATE_COPIES
 from tests.mutants.in_outside import OUTSIDE
 from tests.mutants.in_partitions import IN_PARTITIONS
 from tests.mutants.in_permits import IN_PERMITS
@@ -64,6 +65,7 @@ CASES = [
     *(Case(f"partitions-{number}", mutant) for number, mutant in enumerate(IN_PARTITIONS)),
     *(Case(f"redis-{number}", mutant) for number, mutant in enumerate(IN_REDIS)),
     *(Case(f"receipts-{number}", mutant) for number, mutant in enumerate(IN_RECEIPTS)),
+    *(Case(f"late-copies-{number}", mutant) for number, mutant in enumerate(LATE_COPIES)),
     *(Case(f"taken-{number}", mutant) for number, mutant in enumerate(TAKEN)),
 ]
 
