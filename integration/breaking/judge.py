@@ -79,6 +79,14 @@ class Place:
         return self.fault == "stop" or any(step["ended"] - step["began"] >= CLOSE_WITHIN_S for step in closes)
 
     @property
+    def end_was_struck(self) -> bool:
+        """Whether the end of its session met the fault: SQLite may take what it could not read for damage.
+
+        The store refuses then, once and for all, and the session stays until the next client begins.
+        """
+        return self.fault == "disk" and " in _end\n" in str(self.report.get("where", ""))
+
+    @property
     def account(self) -> str:
         """What broke, where, and how each of its calls ended."""
         steps = [

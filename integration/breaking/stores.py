@@ -45,8 +45,9 @@ def prepared(server: servers.Server, prefix: str) -> tuple[Callable[[str], str],
 def left(server: servers.Server, prefix: str, within_s: float, found: Collection[Place] = ()) -> list[str]:
     """Return what is left below a prefix after so many seconds: contenders, sessions, receipts.
 
-    A session that its process had no time to end is ended by the next client that begins. So one begins
-    at a file that has such a session. A database has the rivals of other places; and its receipts stay.
+    A session that its process had no time to end, or could not, is ended by the next client that begins. So
+    one begins at a file that has such a session. A database has the rivals of other places; and its receipts
+    stay.
 
     Args:
         server: Where.
@@ -55,7 +56,9 @@ def left(server: servers.Server, prefix: str, within_s: float, found: Collection
         found: The places.
     """
     stay = tuple(f"{prefix}/{place.name}:" for place in found if place.slept_through_its_end)
-    unended = {f"{prefix}/{place.name}" for place in found if place.had_no_time_to_end}
+    unended = {
+        f"{prefix}/{place.name}" for place in found if place.had_no_time_to_end or place.end_was_struck
+    }
 
     def look() -> list[str]:
         if isinstance(server, servers.Memcached):
