@@ -67,7 +67,7 @@ def clean(job: Job) -> Program[bool]:
         else:
             yield from Withdraw(job.ticket, job.entry)
     except Expired:
-        job.session.protocol.lives_on = job.ends_session  # as far as anybody knows
+        job.session.protocol.lives_on |= job.ends_session  # as far as anybody knows
         return True
     except SessionLost:
         return True
