@@ -22,6 +22,8 @@ class Fates:
         split: How many servers that were masters are asked still: who asks these is notified when they end.
         removes_late: What others do to the key of a lock removes its contender at the next look, not at once.
         lost_at: When it lost writes last, by true time.
+        began_at: When it was started or promoted last, by true time: a key of a lock that was deleted before
+            may be written anew by its holder's renewal.
         outlived: The ids of contenders that went because their time was over; a late request may make one of
             them again, for as long, where that does not need the session.
         fated: What becomes of the next request, or of the one with the number ``fated_at``.
@@ -35,7 +37,7 @@ class Fates:
         very_late: What arrives when its sender has long gone on, and when; ``very_late_s``: after how long.
     """
 
-    receipts_last_s = lost_at = let_go_at = 0.0
+    receipts_last_s = lost_at = began_at = let_go_at = 0.0
     grants_from = 0.0
     split = 0
     removes_late = held_up = False

@@ -253,6 +253,7 @@ def stranger(injector: Injector) -> Any:
         return None
     for one in oracle.free(store.standing(name)) if taken else ():
         oracle.removed[name, one.token] = injector.world.now
+        oracle.deprived.add((name, one.token))
     oracle.calm = False
     value = f"theirs-{rng.random()}"
     if not taken or rng.random() < 0.5:

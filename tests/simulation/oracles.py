@@ -72,6 +72,7 @@ class Oracle:
         # Forced expiry and deletion by an operator are exempt from S2.
         self.exempt: dict[Any, float] = {}
         self.removed: dict[Given, float] = {}
+        self.deprived: set[Given] = set()  # those among them that others removed by the key of the lock
         self.told: dict[str, set[Any]] = {}
         self.known: dict[Any, set[str]] = {}  # by mailbox, what it knows to be released before it is deleted
         self.left = 0
@@ -366,7 +367,7 @@ class Oracle:
         now = self.world.now
         for client, hold in self.live:
             since = self.exempt.get(hold.session, self.removed.get(given(hold)))
-            if since is None or client.paused or since <= self.store.lost_at:  # then it may be there again
+            if since is None or client.paused or since <= self._may_return_from(hold):
                 continue
             since = max(since, self.born[given(hold)], self.healthy_since, client.healthy_since)
             every_s = self.ttl_s if hold.turn is not None else self.ttl_s / 3
@@ -374,6 +375,12 @@ class Oracle:
                 raise Violation(
                     f"L7: token {hold.entry.token} ended {now - since:.1f} s ago, and still holds"
                 )
+
+    def _may_return_from(self, hold: Any) -> float:
+        """Return the moment before which its removal may have been undone by the store."""
+        store = self.store
+        at: float = max(store.lost_at, store.began_at) if given(hold) in self.deprived else store.lost_at
+        return at
 
     def _notified(self, queue: str, standing: list[Stands]) -> list[Stands]:
         """Return those that an event notifies when they come to hold: not those behind permits left unmarked.

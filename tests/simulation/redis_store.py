@@ -354,7 +354,8 @@ class RedisStore(Fates):
         if upto < len(self.master.log):
             self.loses()
         self.master = Node(self, self.master.log[:upto], graced=True)
-        self.grants_from = self.world.now + self.grace_us / self.rate / 1e6 + REACHED_S
+        self.began_at = self.world.now
+        self.grants_from = self.began_at + self.grace_us / self.rate / 1e6 + REACHED_S
         self.wrote()
 
     def retire(self, old: Node) -> None:

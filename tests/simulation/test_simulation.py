@@ -198,6 +198,28 @@ def test_what_a_failover_has_brought_back_is_not_gone() -> None:
         oracle.verified(whole, True, 2.0)
 
 
+def test_a_lock_whose_key_was_deleted_may_be_held_on_when_the_server_was_started_since() -> None:
+    """The oracle forbade that once: for a while after its start Redis has renewals write such keys anew."""
+    world = World(0)
+    world.now = 100.0
+    store = SimpleNamespace(lost_at=0.0, began_at=0.0)
+    oracle = Oracle(world, store, ttl_s=4.0)
+    client = SimpleNamespace(paused=False, healthy_since=0.0)
+    hold = SimpleNamespace(
+        session=object(), turn=None, entry=SimpleNamespace(token=5, ticket=SimpleNamespace(queue="q"))
+    )
+    oracle.live, oracle.born["q", 5] = [(client, hold)], 1.0
+    oracle.removed["q", 5] = 50.0
+    store.began_at = 51.0  # one that was removed from the queue stays so
+    with pytest.raises(Violation, match="L7"):
+        oracle._noticed()
+    oracle.deprived.add(("q", 5))
+    oracle._noticed()
+    store.began_at = 49.0
+    with pytest.raises(Violation, match="L7"):
+        oracle._noticed()
+
+
 def test_what_ends_a_session_keeps_no_withdrawal_waiting() -> None:
     """It did in the simulation, unlike in either runtime: a contender hung behind a dead connection."""
     started: list[str] = []
