@@ -126,8 +126,11 @@ def test_fault_07_08_one_direction_dropped_by_the_network(lab: Lab, network: Net
         assert lost_at <= cut_at + lab.session_s + holder_late_s
         assert holder.ask("deadline") <= granted_at  # S2
         assert lost_at <= granted_at + holder_late_s
-        # The kernel's own repeats of what was sent before may reach the server a little later.
-        assert granted_at - cut_at <= lab.failover_s + 0.5 + lab.pace.late_s(cut_at) + server_late_s
+        # The kernel's own repeats of what was sent before may reach the server a little later; where only
+        # its answers are dropped, so does the renewal that is due next, a third of the session later at most.
+        renewed_s = lab.session_s / 3 if towards == "there" else 0.0
+        allowed_s = lab.failover_s + renewed_s + 0.5 + lab.pace.late_s(cut_at) + server_late_s
+        assert granted_at - cut_at <= allowed_s
         network.heal()
         assert holder.ask("release", within_s=SOON_S) is False
         assert granted.verify()
