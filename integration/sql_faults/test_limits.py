@@ -19,6 +19,7 @@ from integration.harness.process import eventually
 from integration.needing import needed
 from integration.sql_faults.conftest import MAKE, PATIENT, SOON_S, Lab, tables_of
 from recipes.stores.sql import carrying
+from recipes.stores.sql.engines import LOCK_WAIT_S
 
 pytestmark = pytest.mark.long
 
@@ -33,6 +34,11 @@ HOUR_S = 3600
 BIG = b"x" * 50_000
 SPACE_MB = 20
 ISOLATION = {"postgresql": "SHOW transaction_isolation", "mysql": "SELECT @@tx_isolation"}
+SETTINGS = {
+    "postgresql": "SELECT current_setting('lock_timeout') = '0'",
+    "mysql": "SELECT @@innodb_lock_wait_timeout = @@global.innodb_lock_wait_timeout"
+    " AND @@wait_timeout = @@global.wait_timeout",
+}
 WAITING = {
     "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
     "mysql": "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
@@ -236,6 +242,42 @@ def level_of(one: Actor, engine: Any) -> str:
         with engine.connect() as connection:
             return str(connection.get_isolation_level())
     return str(one.call(ask))
+
+
+def test_fault_53_nothing_waits_for_long_on_the_engine_of_the_user(lab: Lab) -> None:
+    """A request that nobody waited for any more waited on, on the server, for as long as that has it wait."""
+    one = lab.client(lab.engine(), session_timeout=LONG_S, request_timeout=1.0)
+    one.acquire(lab.name)
+    (contender,) = lab.contenders(LONG_S)
+    row, scheme = contender.rpartition("/")[0], lab.server.scheme
+    lock = sqlalchemy.text(f"SELECT token FROM {tables_of(LONG_S)}queue WHERE name = :name FOR UPDATE")
+    with lab.plain(isolation_level="READ COMMITTED").connect() as user, user.begin():
+        user.execute(lock, {"name": row})
+        with pytest.raises(recipes.StoreUnavailable):
+            one.try_acquire(lab.name)
+        assert eventually(lambda: not lab.server.one(WAITING[scheme]), 4 * LOCK_WAIT_S)
+
+
+def test_fault_53_the_engine_of_the_user_has_settings_of_its_own_afterwards(lab: Lab) -> None:
+    engine = lab.engine(pool_size=1, max_overflow=0)
+    one = lab.client(engine, **PATIENT)
+    assert one.acquire(lab.name).release()
+    one.call(one.client.value("v").set, b"1")
+    assert settings_of(one, engine, lab.server.scheme)
+
+
+def settings_of(one: Actor, engine: Any, scheme: str) -> bool:
+    """Return whether a connection, as the user gets it, has the settings of the server."""
+    asked = sqlalchemy.text(SETTINGS[scheme])
+
+    async def ask() -> bool:
+        async with engine.connect() as connection:
+            return bool((await connection.execute(asked)).scalar_one())
+
+    if isinstance(engine, sqlalchemy.Engine):
+        with engine.connect() as connection:
+            return bool(connection.execute(asked).scalar_one())
+    return bool(one.call(ask))
 
 
 def test_fault_53_a_deadlock_with_a_transaction_of_the_user(

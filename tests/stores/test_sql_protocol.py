@@ -39,7 +39,7 @@ from recipes._contract.rule import Nearest, Rule
 from recipes._contract.wakeups import Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.permits import permits
-from recipes.errors import SessionLost, StoreUnavailable
+from recipes.errors import SessionLost, StoreFull, StoreUnavailable
 from recipes.stores.receipts import Exchange, Exchanged
 from recipes.stores.sql.acts import NAMES_AT_ONCE, Acts
 from recipes.stores.sql.protocol import (
@@ -101,10 +101,13 @@ def test_a_session_begins_and_tidies_a_little() -> None:
     one = SqlProtocol(Acts(Statements(Tables(), "mysql"), "app", "recipes_", "me"), "me")
     asked = feed(one.open(Open(15), CONTEXT), None, None)
     assert asked.result == Opened("me", 15)
-    assert acts(asked) == ["open", "tidy"]
+    assert acts(asked) == ["open", "_tidy"]
     assert act(asked[0])[1] == {"ttl_us": 15_000_000}
     assert asked[0].session
     assert asked[0].channel == "", "nobody is notified"
+    assert asked[1].behind_s == TIDY_WITHIN_S, (
+        "its time runs already, and what hangs there keeps none from it"
+    )
 
 
 def test_the_channel_is_listened_to_from_the_beginning() -> None:
@@ -112,9 +115,10 @@ def test_the_channel_is_listened_to_from_the_beginning() -> None:
     assert feed(one.open(Open(15), CONTEXT), None, None)[0].channel == "recipes_me"
 
 
-def test_a_session_is_open_also_if_there_is_no_time_to_tidy() -> None:
+@pytest.mark.parametrize("error", [CUT, Expired()])
+def test_a_session_is_open_also_if_there_is_no_time_to_tidy(error: Exception) -> None:
     one = SqlProtocol(Acts(Statements(Tables(), "mysql"), "app", "recipes_", "me"), "me")
-    assert feed(one.open(Open(15), CONTEXT), None, CUT).result == Opened("me", 15)
+    assert feed(one.open(Open(15), CONTEXT), None, error).result == Opened("me", 15)
 
 
 def test_an_operator_is_told_once_of_a_driver_that_hears_nothing() -> None:
@@ -188,11 +192,22 @@ def test_where_there_is_more_to_tidy_the_next_renewal_does(
 
 def test_a_session_that_found_much_to_tidy_as_it_began_goes_on_soon() -> None:
     one = SqlProtocol(Acts(Statements(Tables(), "mysql"), "app", "recipes_", "me"), "me")
-    feed(one.open(Open(15), CONTEXT), None, True)
+    run: Any = feed(one.open(Open(15), CONTEXT), None, None)[1].act
+    feed(run(Work()), [[]], [[("a",)] * NAMES_AT_ONCE, []], [NAMES_AT_ONCE])
     assert renewals(one, 2) == [["renew", "_tidy"], ["renew"]]
 
 
-@pytest.mark.parametrize("answer", [True, CUT])
+def test_what_is_withdrawn_while_a_renewal_is_under_way_is_not_withdrawn_again(sql: SqlProtocol) -> None:
+    """The renewal may have read it just before: to delete it once more locked its queue for nothing."""
+    steps = sql.renew(Renew((), 1.0), CONTEXT)
+    next(steps)
+    feed(sql.withdraw(Withdraw(TICKET, MINE), CONTEXT), True)
+    with pytest.raises(StopIteration) as end:
+        steps.send([("x", 7, TICKET.id)])
+    assert end.value.value == Renewal(15, ())
+
+
+@pytest.mark.parametrize("answer", [True, CUT, Expired(), StoreFull("postgresql://h", "no space")])
 def test_what_was_withdrawn_and_stands_again_is_withdrawn_again(sql: SqlProtocol, answer: Any) -> None:
     """A standby that took over may lack the withdrawal."""
     feed(sql.withdraw(Withdraw(TICKET, MINE), CONTEXT), True)

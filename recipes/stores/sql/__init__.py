@@ -207,7 +207,7 @@ class _Theirs:
         from recipes.stores.sql.engines import Bound
 
         self.theirs = engine
-        self._bound = Bound(engine) if hasattr(engine, "sync_engine") else None
+        self._bound = Bound(engine)
         name = engine.dialect.driver
         self._hears = name in ("psycopg", "psycopg_async", "asyncpg")
         said = f"the driver {name} has no notifications: waiters look again by time; use psycopg or asyncpg"
@@ -215,12 +215,12 @@ class _Theirs:
 
     def driver(self, *, asynchronous: bool) -> None:
         """Refuse an engine that is for the other API."""
-        if asynchronous != (self._bound is not None):
+        if asynchronous != self._bound.asynchronous:
             raise ValueError("this engine is for the other API")
 
     def engine(self, *, asynchronous: bool) -> Any:
         del asynchronous
-        return self.theirs if self._bound is None else self._bound.here()
+        return self._bound.here()
 
     def listens(self, *, asynchronous: bool) -> bool:
         del asynchronous

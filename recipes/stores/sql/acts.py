@@ -233,13 +233,14 @@ class Acts:
         return (yield from self._snapshot_of_mine(mine, name, rule, seen))
 
     def glance(self, work: Work, mine: Entry, rule: Rule) -> Steps[Snapshot | None]:
-        """Read the queue; None if there is more to do than to read: somebody ahead is dead, or many are."""
-        (rows,) = yield (self._shown(self._key(mine.ticket.queue), mine.ticket.id, rule),)
+        """Read the queue; None if there is more to do than to read: somebody ahead is dead."""
+        name = self._key(mine.ticket.queue)
+        (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
         seen = [Seen(*row) for row in rows]
-        if any(one.over for one in seen) or len(seen) > rule.reach + 1:
+        if any(one.over for one in seen):
             return None
         self._expect_started(work, seen)
-        return (yield from self._snapshot_of_mine(mine, "", rule, seen))
+        return (yield from self._snapshot_of_mine(mine, name, rule, seen))
 
     def _shown(self, name: str, one: str, rule: Rule) -> Ask:
         return self._say.shown(name, one, rule.reach + 2, exclusive_only=rule.exclusive_only)
@@ -458,15 +459,14 @@ class Acts:
             (rows,) = yield (say.read(name),)
             return Exchanged(False, receipt, bytes(text), _stored(rows), guarded)
         now = drawn[0][0]
-        lives, _ = yield (say.stays(self._me), say.say(name, self._me, now, exchange.receipt))
+        said_now = [say.say(name, self._me, now, exchange.receipt)]
+        if not exchange.settles:
+            said_now.append(say.erase(name) if write.data is None else say.set(name, now, write.data))
+        *_, lives = yield (*said_now, say.stays(self._me))  # last: a renewal may have to wait from then on
         if not lives:  # a late copy: nobody would delete its receipt
             raise SessionLost(ENDED)
         if exchange.settles:
             return Exchanged(True, now, exchange.receipt)
-        if write.data is None:
-            yield (say.erase(name),)
-        else:
-            yield (say.set(name, now, write.data),)
         yield from self._ring(work, name, [], Changed)
         stored = Stored() if write.data is None else Stored(write.data, now)
         return Exchanged(True, now, exchange.receipt, stored)

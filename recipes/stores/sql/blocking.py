@@ -37,6 +37,12 @@ LISTEN_WITHIN_S = 2.0
 RETRY_S = 1.0
 LOOK_S = 1.0
 CLOSED = "this connection is closed"
+LANES = 2, 4, 4
+"""How many workers do what is about the session, what joins, and all else.
+
+The second of the session goes on where the first connects to a server that does not answer: until it has
+connected, nobody can hang up on it.
+"""
 
 
 class _Job:
@@ -165,7 +171,7 @@ class SqlConnection(Connection):
         self._settings = settings
         self._wire = Wire(settings)
         self._made: dict[str, Any] = {}
-        self._session, self._joins, self._others = (_Lane(most, self._work) for most in (1, 4, 4))
+        self._session, self._joins, self._others = (_Lane(most, self._work) for most in LANES)
         self._under_way: dict[_Job, None] = {}
         self._over = threading.Event()
         self._listener: _Listener | None = None
@@ -209,7 +215,7 @@ class SqlConnection(Connection):
         for lane in lanes:
             lane.join(until)
         engine = self._made.get("engine")
-        if engine is not None and self._settings.own:
+        if engine is not None and engine is not self._settings.theirs:
             engine.dispose()
 
     @property

@@ -10,13 +10,29 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
 from recipes.stores.sql.requests import Act, Ask, Work
 from recipes.stores.sql.texts import Said, Texts, call_of
 
-__all__ = ["call", "carry_out", "followed", "run", "said"]
+__all__ = ["bounded", "call", "carry_out", "followed", "run", "said"]
 
 
 _MADE = "recipes", "functions"
+_BOUND, _AS_BEFORE = (
+    Said(f"SET {', '.join(f'{one} = {value}' for one, value in values.items())}")
+    for values in (
+        {
+            "@recipes_waits": "@@innodb_lock_wait_timeout",
+            "@recipes_idle": "@@wait_timeout",
+            "SESSION innodb_lock_wait_timeout": LOCK_WAIT_S,
+            "SESSION wait_timeout": IDLE_S,
+        },
+        {
+            "SESSION innodb_lock_wait_timeout": "@recipes_waits",
+            "SESSION wait_timeout": "@recipes_idle",
+        },
+    )
+)
 
 
 def run(connection: Connection, act: Act[Any], work: Work) -> Any:
@@ -113,6 +129,23 @@ def _transaction(connection: Connection, work: Work, ending: Callable[[], object
             transaction.rollback()
         elif ending is not None:
             ending()
+
+
+@contextmanager
+def bounded(connection: Connection) -> Generator[None]:
+    """Have MySQL end soon what waits or stands still in the block, on a connection with other settings.
+
+    Else a process that is stopped there keeps a row locked for hours: as long as its connection may be idle.
+    """
+    said(connection, _BOUND)
+    try:
+        yield
+    finally:
+        if not (connection.closed or connection.invalidated):
+            try:
+                said(connection, _AS_BEFORE)
+            except DBAPIError:
+                connection.invalidate()
 
 
 def followed(act: Act[Any], last: Ask) -> Act[Any]:

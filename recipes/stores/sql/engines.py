@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import weakref
 from collections.abc import Callable, Mapping
@@ -165,27 +166,43 @@ class Target:
 
 
 class Bound:
-    """An `AsyncEngine` of the user's: its connections belong to one event loop, the first that asks for it.
+    """An engine of the user's: its connections belong to one process, and for asyncio to one event loop.
 
     Args:
-        engine: That engine.
+        engine: An `Engine`, whose process is the one that gives it; or an `AsyncEngine`, whose loop is the
+            first that asks for it.
     """
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
+        self._known = getattr(engine, "sync_engine", engine)
+        self._pid = os.getpid()
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
 
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it is an `AsyncEngine`."""
+        return self._known is not self._engine
+
     def here(self) -> Any:
-        """Return the engine; in another loop one that makes its connections as that does, but its own."""
+        """Return the engine; elsewhere one that makes its connections as that does, but its own.
+
+        A child that was forked must not send anything on its parent's.
+        """
+        if self.asynchronous:
+            return self._engine if self._in_its_loop() else import_module(ASYNCIO).AsyncEngine(self._like())
+        return self._engine if os.getpid() == self._pid else self._like()
+
+    def _in_its_loop(self) -> bool:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = weakref.ref(loop)
-        if self._loop() is loop:
-            return self._engine
-        known = self._engine.sync_engine
+        return self._loop() is loop
+
+    def _like(self) -> Engine:
+        known = self._known
         same = {"execution_options": known.get_execution_options(), "hide_parameters": known.hide_parameters}
-        made = Engine(known.pool.recreate(), known.dialect, known.url, **same)
-        return import_module(ASYNCIO).AsyncEngine(made)
+        return Engine(known.pool.recreate(), known.dialect, known.url, **same)
 
 
 def _of_psycopg(target: Target) -> dict[str, Any]:
@@ -255,13 +272,15 @@ _ARGUMENTS: dict[str, Callable[[Target], dict[str, Any]]] = {
 
 
 def _prepare_mysql(connection: Any, record: Any) -> None:
-    """Have the server end what stands still: transactions of MariaDB soon, connections to MySQL later."""
+    """Have the server read bytes as they are, and end what stands still: MariaDB soon, MySQL later."""
     del record
     cursor = connection.cursor()
     cursor.execute("SELECT VERSION()")
     ((version,),) = cursor.fetchall()
     ends = f", idle_transaction_timeout = {IDLE_S}" if "MariaDB" in version else ""
-    said = f"innodb_lock_wait_timeout = {LOCK_WAIT_S}, wait_timeout = {2 * RECYCLE_S}{ends}"
+    # With that mode what asyncmy sends of bytes is read as other bytes.
+    mode = "sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
+    said = f"innodb_lock_wait_timeout = {LOCK_WAIT_S}, wait_timeout = {2 * RECYCLE_S}{ends}, {mode}"
     cursor.execute(f"SET SESSION {said}")
     cursor.close()
     connection.commit()

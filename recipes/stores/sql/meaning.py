@@ -43,7 +43,7 @@ _AT_LOGIN: tuple[tuple[str, str], ...] = (
     (r'role ".*" does not exist|permission denied for database', "28000"),
     (r'database ".*" does not exist', "3D000"),
     (r"session is read-only|hot standby mode|server is not in hot standby|is in recovery", "25006"),
-    (r"SSL error|SSL SYSCALL|certificate|does not support SSL|sslmode", "TLS"),
+    (r"SSL error: (?!unexpected eof)|certificate|does not support SSL|sslmode", "TLS"),
 )
 """By what libpq says, which has no SQLSTATE for what goes wrong as it connects."""
 

@@ -46,7 +46,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._contract.rule import Rule
-from recipes.errors import StoreUnavailable
+from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores._kit.queue import Put
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 from recipes.stores.sql.acts import Acts
@@ -101,23 +101,24 @@ class SqlProtocol(StoreProtocol):
             self._notices.add("deaf", self._deaf)
         opening = partial(self._acts.open, ttl_us=round(op.ttl_s * 1e6))
         yield Transact(opening, session=True, channel=self._acts.channel)
-        with suppress(StoreUnavailable):  # the next that opens or renews may do it
-            self._more_to_tidy = bool((yield Transact(self._acts.tidy)))
+        with suppress(StoreUnavailable, Expired):  # the session has begun all the same
+            yield Transact(self._tidy, behind_s=TIDY_WITHIN_S)
         return Opened(self.session_id, op.ttl_s)
 
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Renew the session's lease, see which contenders stand, and tidy a little now and then."""
         del context
+        left = frozenset(self._left)  # later ones may have been withdrawn behind what this reads
         found = yield Transact(self._acts.renew, session=True)
         standing = {(queue, token) for queue, token, _ in found}
         for queue, token, one in found:
-            if one in self._left:  # a standby that took over did not have the withdrawal
-                with suppress(StoreUnavailable):
+            if one in left:  # a standby that took over did not have the withdrawal
+                with suppress(StoreError, Expired):  # the session is renewed all the same
                     yield self._removing(queue, one, token, bury=False)
         self._renewed += 1
         if self._more_to_tidy or self._renewed * self._ttl_s >= TIDY_EVERY_S * self.renewals_per_ttl:
             self._renewed, self._more_to_tidy = 0, False
-            with suppress(StoreUnavailable, Expired):  # the session is renewed all the same
+            with suppress(StoreUnavailable, Expired):
                 yield Transact(self._tidy, behind_s=TIDY_WITHIN_S)
         known = (*op.entries, *op.waiting)  # what waits may be behind its own client, and look at nothing
         missing = (entry for entry in known if (entry.ticket.queue, entry.token) not in standing)

@@ -62,7 +62,7 @@ class Transact(Request[Any]):
 
     Attributes:
         act: What to do.
-        reads: It has one statement, which only reads: no transaction is needed.
+        reads: Its statements only read, and each may see more than the one before: no transaction is needed.
         joins: It may wait for others: what renews and releases does not wait behind it.
         session: It is about the session: it waits behind nothing else.
         channel: What the session is notified on, from its beginning on; only with what begins it.

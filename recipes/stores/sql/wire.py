@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -13,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from recipes._run.clock import boot_time
 from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.sql.acts import Elsewhere, Starting
-from recipes.stores.sql.carrying import call, carry_out, followed, run
+from recipes.stores.sql.carrying import bounded, call, carry_out, followed, run
 from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
 from recipes.stores.sql.entering import entered, left, started
 from recipes.stores.sql.hearing import Hearing
@@ -156,7 +157,9 @@ class Wire:
             act = followed(act, self._settings.statements.notify(hearing.channel, ""))
         began = boot_time()
         prepare = _holding if self._postgresql and not self._keeps(connection) else None
-        found = carry_out(connection, act, work, prepare=prepare, ending=progress.ending)
+        unbounded = not (self._settings.own or self._postgresql or request.reads)
+        with bounded(connection) if unbounded else nullcontext():
+            found = carry_out(connection, act, work, prepare=prepare, ending=progress.ending)
         if proves or request.channel:
             hearing.asked(began)
         if work.started and work.starting_until_us:
@@ -196,7 +199,7 @@ class Wire:
             if progress.sent or connection.invalidated:
                 raise
             self._calls = False  # temporary functions are not allowed here
-        progress.sent = False
+        progress.sent = found is not None
         if found is not None:
             self.hearing.bells.post(work.news)
         return found

@@ -37,13 +37,19 @@ class Database:
 
     Attributes:
         hanging: The connections of these, once they are used.
+        answers: While this is not set, one that connects waits for it.
     """
 
     def __init__(self) -> None:
         self.hanging: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
+        self.answers = threading.Event()
+        self.answers.set()
+        self.connecting = threading.Semaphore(0)
 
     @contextlib.contextmanager
     def connect(self) -> Iterator[Any]:
+        self.connecting.release()
+        assert self.answers.wait(3 * GENEROUS_S)
         yield SimpleNamespace(connection=SimpleNamespace(driver_connection=threading.Event()))
 
     def transact(self, connection: Any, request: Transact, *_: Any) -> str:
@@ -58,7 +64,8 @@ class Database:
 def connected(database: Any) -> SqlConnection:
     statements = Statements(Tables(), "postgresql")
     connection = SqlConnection(
-        Settings("sql://here", statements, lambda: database, own=False, grace_us=0), lambda reason: None
+        Settings("sql://here", statements, lambda: database, own=False, grace_us=0, theirs=database),
+        lambda reason: None,
     )
     connection._wire.transact = database.transact  # type: ignore[method-assign]
     return connection
@@ -101,3 +108,21 @@ def test_what_nobody_waits_for_is_ended_if_it_still_hangs_when_the_next_comes(
     assert second.is_set()
     with pytest.raises(StoreUnavailable, match="closed"):
         connection.ask(BEHIND, GENEROUS_S)
+
+
+def test_a_renewal_that_is_stuck_as_it_connects_keeps_no_later_one_waiting() -> None:
+    """Nobody can hang up on it: the network was back, and the session was lost for all that."""
+    database = Database()
+    connection = connected(database)
+    database.answers.clear()
+    renewal = Transact(nothing, session=True)  # type: ignore[arg-type]
+    with pytest.raises(StoreUnavailable, match="in time"):
+        connection.ask(renewal, 0.01)
+    assert database.connecting.acquire(timeout=GENEROUS_S)
+    later = threading.Thread(target=connection.ask, args=(renewal, GENEROUS_S))
+    later.start()
+    connects = database.connecting.acquire(timeout=GENEROUS_S / 4)
+    database.answers.set()
+    later.join()
+    connection.close()
+    assert connects, "as well"

@@ -108,6 +108,8 @@ def test_a_connection_that_is_lost_leaves_it_open_what_was_done(error: Exception
         ("FATAL:  sorry, too many clients already", StoreUnavailable),
         ("connection to server failed: Connection refused", StoreUnavailable),
         ("SSL error: certificate verify failed", StoreUntrusted),
+        ("SSL error: unexpected eof while reading", StoreUnavailable),
+        ("SSL SYSCALL error: EOF detected", StoreUnavailable),
     ],
 )
 def test_what_libpq_says_as_it_connects_has_no_code(said: str, kind: type[Any]) -> None:

@@ -7,12 +7,13 @@ import ssl
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import recipes
 from recipes.stores.credentials import Credentials
 from recipes.stores.sql import backend_of_engine
+from recipes.stores.sql.blocking import SqlConnection
 
 
 @pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
@@ -79,6 +80,29 @@ def test_in_another_loop_the_engine_of_a_user_has_connections_of_its_own() -> No
     other = asyncio.run(here())
     assert other.sync_engine.pool is not engine.sync_engine.pool
     assert [(one["user"], one["timeout"]) for one in seen] == [("app", 7)] * 2
+
+
+def test_in_a_child_the_engine_of_a_user_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of its parent are sent nothing: answers would reach the wrong one of the two."""
+    engine = create_engine("postgresql+psycopg://app@host/app", pool_size=3)
+    made, _ = backend_of_engine(engine, {}, asynchronous=False)
+
+    def disposed(settings: Any) -> list[Any]:
+        connection = SqlConnection(settings, print)
+        seen: list[Any] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(Engine, "dispose", lambda made: seen.append(made) or None)
+            found = connection._engine
+            connection.close()
+        assert seen == ([] if found is engine else [found])
+        return [found]
+
+    (here,) = disposed(made._settings(asynchronous=False))
+    assert here is engine
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    (child,) = disposed(made._settings(asynchronous=False))
+    assert child.pool is not engine.pool
+    assert (child.url, child.pool.size()) == (engine.url, 3)
 
 
 def test_an_engine_of_asyncio_has_no_blocking_way() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import literal, select
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError
 
 from recipes._run.clock import boot_time
@@ -168,7 +168,7 @@ def test_a_connection_that_is_used_again_is_sent_whole_acts(monkeypatch: pytest.
     assert calling.ask(2) == 7
     assert [one.startswith(MADE) for one in calling.connection.texts] == [True, False, False]
     assert [one.startswith(TAKEN) for one in calling.connection.texts] == [False, True, True]
-    assert not calling.progress.sent
+    assert calling.progress.sent, "who waits no more must not be told that nothing was done"
 
 
 def test_a_driver_that_can_is_made_to_prepare_statements(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +242,60 @@ def test_a_call_whose_answer_is_lost_may_have_been_carried_out(monkeypatch: pyte
     with pytest.raises(StoreUnavailable, match="reset") as caught:
         calling.ask()
     assert not caught.value.unsent
+
+
+# What MySQL is told on the engine of a user.
+
+
+class Locked(Noting):
+    """One of MySQL, which has settings of its own."""
+
+    dialect: Any = mysql.dialect()
+    closed = False
+
+
+def bounding(request: Transact, connection: Any, monkeypatch: pytest.MonkeyPatch, *, own: bool) -> list[str]:
+    """Carry a request out there; return which settings were said, and where the transaction was."""
+    seen: list[str] = []
+
+    def noted(connection: Any, one: Said) -> Any:
+        seen.append(one.text)
+        return connection.said_by(connection, one)
+
+    def carried_out(*_: object, **__: object) -> str:
+        seen.append("the act")
+        return "done"
+
+    monkeypatch.setattr(carrying, "said", noted)
+    monkeypatch.setattr(module, "carry_out", carried_out)
+    settings = Settings("mysql://h", Statements(Tables(), "mysql"), list, own=own, grace_us=0)
+    assert Wire(settings).transact(connection, request, Progress(), boot_time() + 9) == "done"
+    return seen
+
+
+def test_on_the_engine_of_a_user_mysql_ends_what_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped there kept its row locked for as long as a connection may be idle: hours."""
+    before, act, behind = bounding(Transact(long), Locked(), monkeypatch, own=False)
+    assert "SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5" in before
+    assert "@recipes_waits = @@innodb_lock_wait_timeout, @recipes_idle = @@wait_timeout" in before
+    assert act == "the act"
+    assert behind.removeprefix("SET ") == (
+        "SESSION innodb_lock_wait_timeout = @recipes_waits, SESSION wait_timeout = @recipes_idle"
+    )
+
+
+@pytest.mark.parametrize(("reads", "own"), [(True, False), (False, True)])
+def test_what_locks_nothing_or_is_bounded_already_is_not(
+    monkeypatch: pytest.MonkeyPatch, reads: bool, own: bool
+) -> None:
+    assert bounding(Transact(long, reads=reads), Locked(), monkeypatch, own=own) == ["the act"]
+
+
+def test_a_connection_whose_settings_cannot_be_as_before_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = Locked()
+    connection.fails["= @recipes_waits"] = Failing("08000")
+    bounding(Transact(long), connection, monkeypatch, own=False)
+    assert connection.invalidated
 
 
 # Behind a proxy.
