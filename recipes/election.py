@@ -78,7 +78,8 @@ class Election(BaseElection, BlockingQueued[Leadership]):
         """Return an iterator over the leaders: the one there is, then what every change comes to.
 
         None while there is none. A slow reader skips leaders, and always sees the last. It outlasts outages,
-        and ends with the client. All observers of an election that a client has are one watch.
+        and ends with the client. All observers of an election that a client has are one watch: one that
+        begins later shows first what that has seen last, which may be a moment old.
         """
         return Observing(*self._observed)
 

@@ -106,7 +106,8 @@ class Group(BaseGroup, BlockingQueued[Membership]):
         """Return what yields the members now, and then after every change of them.
 
         It skips what came and went while nobody asked, never misses the last, and outlasts outages and
-        lost sessions. However many watch a group by one client, that is one watch on the store.
+        lost sessions. However many watch a group by one client, that is one watch on the store: one that
+        begins later shows first what that has seen last, which may be a moment old.
         """
         return Observing(self._runtime, self._observed(), shown)
 

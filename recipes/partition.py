@@ -39,9 +39,11 @@ class Partitions(BasePartitions[Grant]):
             The assignment; None: there is no other than the last.
 
         Raises:
-            LockLost: The membership was lost. What is held even so is until `close`, or the membership's end.
+            LockLost: The membership was lost. What is held even so is held until `close`, also if it was
+                removed by `evict`: close this before you join again, whose share would wait for it.
             Closed: It was closed, or the membership released, as the client's `close` does.
-            StoreRefused: The store said no.
+            StoreRefused: The store said no. The others take over what is not held here.
+            StoreFull: The same, as it has no room.
             ClientClosed: The client is closed just now.
         """
         try:
@@ -138,6 +140,7 @@ class SharingGrant(BaseSharing, Grant):
 
         Raises:
             RuntimeError: This membership shares items already: close that first.
+            StoreUnavailable: That was closed, and the store has not taken all of it back yet.
             ValueError: A name does not fit, or is there twice; nothing was sent.
         """
         return Partitions(self, items)

@@ -113,7 +113,8 @@ class Value(_BaseValue, BlockingShared):
         """Return what yields the value now (None: there is none), and then after every change.
 
         It skips what came and went while nobody asked, never misses the last, and outlasts outages and
-        lost sessions. However many watch a value by one client, that is one watch on the store.
+        lost sessions. However many watch a value by one client, that is one watch on the store: one that
+        begins later shows first what that has seen last, which may be a moment old.
         """
         return Observing(self._runtime, self._observed, versioned)
 

@@ -248,7 +248,7 @@ def test_what_leaves_is_of_the_assignment_before() -> None:
             Portion(2, {"a": of_a}, {"b": of_b}),
             Portion(4, {}, {"a": of_a, "b": of_b, "c": of_c}),
         ]
-        leaving = [dict(partitions._assigned(portion).leaving) for portion in portions]
+        leaving = [dict(partitions._assigned((one.number, one)).leaving) for one in portions]
     assert leaving == [{}, {"b": of_b}, {"a": of_a}]
 
 

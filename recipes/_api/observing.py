@@ -33,10 +33,10 @@ class _Observing(Generic[T]):
         self._observed = observed
         self._shown = shown
         self._joined: tuple[Observer, Call] | None = None
-        self._last: tuple[()] | tuple[T] = ()
+        self._last: tuple[int] | tuple[int, T] = (0,)  # the number of the last state, and how it looked
         self._closed = False
 
-    def _next(self, timeout: float | None) -> tuple[Program[T], Call]:
+    def _next(self, timeout: float | None) -> tuple[Program[tuple[int, T]], Call]:
         """Return what waits for the next state; joins the others that observe the same before the first."""
         within_s = duration("timeout", timeout)
         if self._joined is None:
@@ -50,13 +50,19 @@ class _Observing(Generic[T]):
         call.deadline = Deadline.after(within_s, self._runtime.now())
         return self._another(observer), call
 
-    def _another(self, observer: Observer) -> Program[T]:
+    def _another(self, observer: Observer) -> Program[tuple[int, T]]:
         """Wait for a state that looks another than the last; not all that changes in a queue is shown."""
+        number, *last = self._last
         while True:
-            seen = observer.topic.view((yield from observer.next()), self._shown)
-            if self._last != (seen,):
-                self._last = (seen,)
-                return seen
+            number, shown = yield from observer.next(number)
+            seen = observer.topic.view(shown, self._shown)
+            if last != [seen]:
+                return number, seen
+
+    def _took(self, found: tuple[int, T]) -> T:
+        """Note what was shown, last of all: what an interrupt takes away before is shown again."""
+        self._last = found
+        return found[1]
 
     def _leave(self) -> None:
         self._closed = True
@@ -102,10 +108,9 @@ class Observing(_Observing[T]):
 
     def _asked(self, timeout: float | None) -> T:
         try:
-            seen: T = self._runtime.run(*self._next(timeout))
+            return self._took(self._runtime.run(*self._next(timeout)))
         except Over:
             raise Closed from None
-        return seen
 
     def __iter__(self) -> Self:
         return self
@@ -145,10 +150,9 @@ class AsyncObserving(_Observing[T]):
 
     async def _asked(self, timeout: float | None) -> T:
         try:
-            seen: T = await self._runtime.run(*self._next(timeout))
+            return self._took(await self._runtime.run(*self._next(timeout)))
         except Over:
             raise Closed from None
-        return seen
 
     def __aiter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ from recipes._programs.queueing import Attempt
 from recipes._programs.sharing import Partitioning, closed, share
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes._run.runtime import new_id
+from recipes.errors import StoreUnavailable
 from recipes.grant import _BaseGrant
 
 if TYPE_CHECKING:
@@ -73,11 +74,17 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         self._names = {item: f"{group}/{item}" for item in _checked(items)}
         self._queues = {item: queue_of(RECIPE, name) for item, name in self._names.items()}
         lost = membership._lost_error  # noqa: SLF001 - the two are one
-        self._parts = Partitioning(tuple(self._names), self._hold, self._attempt, self._noted, lost)
+        pause_s = self._runtime.sharing_pause_s
+        self._parts = Partitioning(
+            tuple(self._names), self._hold, self._attempt, self._noted, lost, pause_s=pause_s
+        )
         self._begun: tuple[Observer, Call, Call] | None = None
-        self._given: Assignment[AnyGrant] = Assignment({}, {}, {})
+        self._given: tuple[int, Assignment[AnyGrant]] = 0, Assignment({}, {}, {})
         before: BasePartitions[AnyGrant] | None = membership._partitions  # noqa: SLF001 - the two are one
         if before is not None and before._active:  # noqa: SLF001 - one of this class
+            if before._parts.closing:  # noqa: SLF001 - one of this class
+                said = "what was closed of this membership is not all given back yet; ask again soon"
+                raise StoreUnavailable(self._runtime.backend.label, said, unsent=True)
             raise RuntimeError("this membership shares items already; close its partitions first")
         membership._partitions = self  # noqa: SLF001 - the two are one
 
@@ -114,7 +121,7 @@ class BasePartitions(ABC, Generic[AnyGrant]):
                 raise RuntimeError("this membership has made other partitions since; use those")
             runtime, hub = self._runtime, self._runtime.hub
             asking, behind = runtime.call(None, None), runtime.call(self._hold.owner, None)
-            behind.session = self._hold.session
+            behind.session, behind.lasting = self._hold.session, True
             observed = Observed(self._hold.entry.ticket.queue, EVERYBODY.depth)
             members = hub.join(observed, behind.mailbox)
             observer = Observer(self._parts.topic, asking.mailbox)
@@ -139,7 +146,7 @@ class BasePartitions(ABC, Generic[AnyGrant]):
                 raise
         return self._begun[:2]
 
-    def _next(self, timeout: float | None) -> tuple[Program[Portion], Call]:
+    def _next(self, timeout: float | None) -> tuple[Program[tuple[int, Portion]], Call]:
         """Return what waits for the next portion; those that were leaving in the last one go."""
         within_s = duration("timeout", timeout)
         if self._parts.closing:
@@ -151,18 +158,19 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         observer, call = self._begin()
         self._wake()
         call.deadline = Deadline.after(within_s, self._runtime.now())
-        return observer.next(), call
+        return observer.next(self._given[0]), call
 
-    def _assigned(self, portion: Portion) -> Assignment[AnyGrant]:
-        self._parts.given = portion.number
-        before = self._given  # there may have been portions in between, which nobody asked for
+    def _assigned(self, found: tuple[int, Portion]) -> Assignment[AnyGrant]:
+        number, portion = found
+        before = self._given[1]  # there may have been portions in between, which nobody asked for
         leaves = portion.leaving.items()
         leaving: dict[str, Any] = {item: grant for item, grant in leaves if before.get(item) is grant}
-        self._given = Assignment(portion.items, leaving, before)
-        return self._given
+        assignment = Assignment(portion.items, leaving, before)
+        self._given = number, assignment  # last: what an interrupt takes away before is assigned again
+        return assignment
 
     def _wake(self) -> None:
-        self._parts.stepped = self._parts.given
+        self._parts.stepped = self._given[0]
         if self._begun is not None:
             self._begun[2].mailbox.post(Event())
 

@@ -152,7 +152,6 @@ class Observer:
     def __init__(self, topic: Topic, mailbox: Mailbox) -> None:
         self.topic = topic
         self._mailbox = mailbox
-        self._seen = 0
         self._notified = self._closed = False
 
     def close(self) -> None:
@@ -173,16 +172,18 @@ class Observer:
             raise self.topic.error.with_traceback(None)
         return self.topic.shown[1]
 
-    def next(self) -> Program[Any]:
-        """Wait for something that it has not seen, and return it."""
+    def next(self, after: int) -> Program[tuple[int, Any]]:
+        """Wait for another state than the one with this number, and return it with its number.
+
+        Its caller keeps the number: so nothing is passed over if an interrupt strikes before that.
+        """
         while True:
             if self._closed:
                 raise Over
             self._notified = False  # as there
             number, seen = self.topic.shown
-            if number != self._seen:
-                self._seen = number
-                return seen
+            if number != after:
+                return number, seen
             if self.topic.error is not None:
                 raise self.topic.error.with_traceback(None)
             self.topic.waiting[self] = None  # else nobody refers to a task that waits here

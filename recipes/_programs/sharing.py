@@ -24,7 +24,7 @@ from recipes._record import record
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.roster import members
 from recipes._rules.sharing import Sharing, mark_of
-from recipes.errors import ClientClosed, SessionLost
+from recipes.errors import ClientClosed, SessionLost, StoreError
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Partitioning", "Portion", "closed", "share"]
 
-LEAST_PAUSE_S = 0.05
-"""Between two portions that are shown: what comes one by one is shown together."""
+AGAIN_S = 1.0
+"""After how long a member that shares no more tries again to have the others see that."""
 MOST_AT_ONCE = 100
 """So many items are asked for, or given back, before it looks again at whose they are."""
 
@@ -67,11 +67,11 @@ class Partitioning:
         attempt: Makes the attempt to hold an item.
         grant: Makes what users see of what is held.
         lost: Makes the error of a membership that is lost.
+        pause_s: Between two portions that are shown: what comes one by one is shown together.
 
     Attributes:
         mark: That of all who share the same items.
         topic: Shows the portions.
-        given: The number of the portion that the user has.
         stepped: The number of the portion that the user has done with: what was leaving in it may go.
         left: Whether the member was released, though it may turn out that it was lost before.
         closing: Whether it is to give everything back.
@@ -87,16 +87,18 @@ class Partitioning:
         attempt: Callable[[str], Attempt],
         grant: Callable[[HeldState], Any],
         lost: Callable[[], Exception],
+        *,
+        pause_s: float,
     ) -> None:
         self.membership = membership
         self.mark = mark_of(items)
         self.topic = Topic()
-        self.given = self.stepped = 0
+        self.stepped = 0
         self.closers: list[Mailbox] = []
         self.left = self.closing = self.over = False
         self.on_over: Callable[[], object] = bool
         self._sharing = Sharing(items)
-        self._attempt, self._grant, self.lost = attempt, grant, lost
+        self._attempt, self._grant, self.lost, self._pause_s = attempt, grant, lost, pause_s
         self._seen: tuple[Contender, ...] = ()
         self._present: tuple[str, ...] = ()
         self._counted = False
@@ -183,7 +185,7 @@ class Partitioning:
         news = items != seen.items or not leaving.keys() <= seen.leaving.keys()
         if not (news if seen.number else self._counted):
             return math.inf
-        early_s = self._shown_at + LEAST_PAUSE_S - now
+        early_s = self._shown_at + self._pause_s - now
         if early_s > 0:
             return early_s
         self._shown, self._shown_at = Portion(seen.number + 1, items, leaving), now
@@ -221,13 +223,14 @@ def share(parts: Partitioning, observer: Observer) -> Program[None]:
     """Hold the own share of the items until that is closed, or the membership is lost.
 
     After a loss, and after an error, what is held is kept until it is closed: its user may work on it.
-    Nothing is done if it has ended before this began.
+    What is not held is left to the other members. Nothing is done if it has ended before this began.
     """
     if not parts.claim("the program"):
         return
+    counts = not parts.closing  # as it began: those that come after it may share already
     try:
         try:
-            if not parts.closing:  # as it began: those that come after it may share already
+            if counts:
                 yield from _take_part(parts, observer)
         except GeneratorExit:
             raise
@@ -235,10 +238,29 @@ def share(parts: Partitioning, observer: Observer) -> Program[None]:
             parts.topic.fail(error)
         else:
             parts.topic.fail(Over())
-        while (left := parts.leave((yield from Now()))) is not None:
-            yield from parts.run(left)
+        while True:
+            counts = counts and not (yield from _leave_out(parts))
+            left = parts.leave((yield from Now()))
+            if left is None and not counts:
+                return
+            pause = AGAIN_S if counts else math.inf
+            yield from parts.run(pause if left is None else min(left, pause))
     finally:
         parts.end()
+
+
+def _leave_out(parts: Partitioning) -> Program[bool]:
+    """Have the other members leave this one out; whether they do. The store may refuse to write that."""
+    member = parts.membership
+    if parts.left or member.remaining((yield from Now())) <= 0:  # it goes, or is gone
+        return True
+    try:
+        yield from rewrite(member, "", None, EVERYBODY.depth)
+    except StoreError:
+        return False
+    except ClientClosed:  # its session ends
+        return True
+    return True
 
 
 def _take_part(parts: Partitioning, observer: Observer) -> Program[None]:
@@ -259,7 +281,6 @@ def _take_part(parts: Partitioning, observer: Observer) -> Program[None]:
         pause = parts.show(now) if parts.arrange(now) else 0.0
         for error in (yield from parts.run(min(left, pause))):
             raise error
-    yield from rewrite(member, "", None, EVERYBODY.depth)
 
 
 def give_back(hold: HeldState) -> Program[None]:

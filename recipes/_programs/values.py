@@ -167,9 +167,11 @@ def _remember(seen: Seen | None, key: str, stored: Stored | None) -> None:
 
 def wait_until(observer: Observer, reached: Callable[[Any], bool]) -> Program[bool]:
     """Wait until what is observed is as it should be; False: the time is over."""
+    number = 0
     try:
-        while not reached((yield from observer.next())):
-            pass
+        while True:
+            number, seen = yield from observer.next(number)
+            if reached(seen):
+                return True
     except Expired:
         return False
-    return True

@@ -25,6 +25,7 @@ class Call(Protocol):
 
     mailbox: Mailbox
     deadline: Deadline
+    lasting: bool
 
 
 class Runtime(Protocol):
@@ -82,6 +83,7 @@ class Hub:
 
     def _watch(self, observed: Observed, topic: Topic) -> None:
         call = self._runtime.call(None, None, fail_fast=observed.fail_fast)
+        call.lasting = not observed.fail_fast
         self._watched[observed] = topic, call
         try:
             pause_s = self._runtime.observing_pause_s

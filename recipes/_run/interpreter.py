@@ -169,7 +169,7 @@ def _attach(call: Call) -> Effects[StoreSession]:
                 raise event.error
             failures += 1
             enough = call.fail_fast and failures >= runtime.backend.servers
-            if runtime.settings.stop is not None:
+            if runtime.settings.stop is not None and not call.lasting:
                 retries = retries or runtime.retries()
                 retries.after(event.error, runtime.now())
                 enough = enough or retries.over
@@ -239,7 +239,7 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
         if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.backend.servers)):
             raise lost
         pause_s = retries.after(lost, call.runtime.now())
-        if retries.over and not isinstance(op, UNTIL_DONE):
+        if retries.over and not (call.lasting or isinstance(op, UNTIL_DONE)):
             raise lost
         call.last_error = lost
         call.runtime.retrying(op, lost)

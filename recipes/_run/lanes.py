@@ -223,6 +223,7 @@ def _hand_out(together: list[Lane], reply: Any) -> None:
 def _lane_call(parent: Call, inbox: Inbox, started: Started) -> Call:
     """Return a call for a program of a crew; it has no deadline of its own."""
     call = type(parent)(parent.runtime, inbox, parent.owner, NEVER)
+    call.lasting = parent.lasting
     if started.hold is not None:
         entry = started.hold.entry
         call.session, call.ticket, call.entry = started.hold.session, entry.ticket, entry

@@ -234,6 +234,7 @@ class _Manual(Runtime):
     """
 
     observing_pause_s: ClassVar[float] = 0.0  # as `pauses` are none
+    sharing_pause_s: ClassVar[float] = 0.0  # a call in the thread that moves the clock would wait for ever
     on_a_beat: ClassVar[bool] = False
 
     def __init__(self, time: ManualTime, backend: Backend, settings: Settings) -> None:

@@ -98,6 +98,7 @@ class Call:
         last_error: The last lost answer, to explain a timeout.
         doubt: The write that was sent and has not been answered.
         beside: The calls within this one, of the programs that run beside its own; None: there was none yet.
+        lasting: It outlasts outages, whatever the user's policy for one call says.
     """
 
     runtime: Runtime
@@ -114,6 +115,7 @@ class Call:
     last_error: StoreError | None = None
     beside: list[Call] | None = None
     doubt: Write | None = None
+    lasting: bool = False
 
     def bound(self) -> float:
         """Return how long the next request may take; raises ``Expired``."""
@@ -157,10 +159,12 @@ class Runtime(ABC):
         numbers: Those of the writes of this client.
         seen: What short values were when they were last read or written, by key: the latest thousand.
         observing_pause_s: How long after a look at what is observed the next comes at the earliest.
+        sharing_pause_s: How long after one assignment of partitions the next comes at the earliest.
         on_a_beat: Clients renew together, where the store gains by that; else each by itself.
     """
 
     observing_pause_s: ClassVar[float] = 0.01
+    sharing_pause_s: ClassVar[float] = 0.05
     on_a_beat: ClassVar[bool] = True
 
     def __reduce__(self) -> Never:

@@ -48,3 +48,41 @@ def test_partitions_that_could_not_begin(
             assert [*seen] == ITEMS
             again.close()
             assert eventually(lambda: not runtime.hub._watched, 30)  # it is over a moment before
+
+
+def test_what_is_still_being_given_back_is_in_the_way_of_the_next() -> None:
+    """It said to close first what had been closed."""
+    with (
+        recipes.connect(f"memory://{uuid.uuid4()}") as client,
+        client.group("g").join(id="one") as membership,
+    ):
+        mine = membership.partitions(ITEMS)
+        mine.next(timeout=10)
+        with pytest.raises(RuntimeError, match="close its partitions first"):
+            membership.partitions(ITEMS)
+        mine._parts.closing = True  # and it has not been notified yet
+        with pytest.raises(recipes.StoreUnavailable, match="not all given back yet"):
+            membership.partitions(ITEMS)
+        mine.close()
+        membership.partitions(ITEMS).close()
+
+
+def test_an_assignment_that_an_interrupt_takes_away_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with recipes.connect(f"memory://{uuid.uuid4()}") as client:
+        run = client._runtime.run
+        with client.group("g").join(id="one") as membership, membership.partitions(["a"]) as mine:
+            while not mine.next(timeout=10):
+                pass
+            mine._given = 0, type(mine._given[1])({}, {}, {})  # as if it had asked for none yet
+
+            def struck(*given: Any) -> None:
+                run(*given)
+                raise KeyboardInterrupt
+
+            with monkeypatch.context() as patch:
+                patch.setattr(client._runtime, "run", struck)
+                with pytest.raises(KeyboardInterrupt):
+                    mine.next(timeout=0)
+            found = mine.next(timeout=0)
+            assert found is not None
+            assert [*found.new] == ["a"]

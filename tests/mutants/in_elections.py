@@ -141,7 +141,8 @@ def _without_its_data() -> list[Any]:
 
 def _every_look_is_a_change() -> list[Any]:
     def another(self: Any, observer: Any) -> Any:
-        return self._shown((yield from observer.next()))
+        number, shown = yield from observer.next(self._last[0])
+        return number, self._shown(shown)
 
     return swap(_Observing, "_another", another)
 

@@ -15,7 +15,7 @@ from recipes._programs.hold import HeldState
 from recipes._programs.observing import Observer, Topic
 from recipes._programs.queueing import Attempt
 from recipes._programs.sharing import (
-    LEAST_PAUSE_S,
+    AGAIN_S,
     MOST_AT_ONCE,
     Moved,
     Over,
@@ -29,10 +29,11 @@ from recipes._programs.steps import Wait
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.members import member, pack
 from recipes._rules.sharing import Sharing
-from recipes.errors import ClientClosed, LockLost, SessionLost, StoreRefused
+from recipes.errors import ClientClosed, LockLost, SessionLost, StoreFull, StoreRefused
 from tests.programs.stepping import Script, play, session
 from tests.run.doubles import Box
 
+PAUSE_S = 0.05
 LABELS = {"name": "w", "recipe": "group", "mode": "exclusive", "store": "s"}
 
 
@@ -53,7 +54,7 @@ class Bench:
         self.at = session()
         self.member = self.hold("a", member("a").kind)
         self.group, self.box = Topic(), Box()
-        self.parts = Partitioning(self.items, self.member, self.attempt, Grant, self.lost)
+        self.parts = Partitioning(self.items, self.member, self.attempt, Grant, self.lost, pause_s=PAUSE_S)
         self.user = Observer(self.parts.topic, Box())
         self.parts.topic.add(self.user)
         self.waits: set[str] = set()
@@ -120,7 +121,7 @@ class Bench:
                 crew.ended.append(Ended(key, self.hold(str(key))))
             del crew.lanes[key]
         if not crew.ended and op.at_most_s != 0.0:
-            if op.at_most_s is not None and op.at_most_s <= LEAST_PAUSE_S:
+            if op.at_most_s is not None and op.at_most_s <= AGAIN_S:
                 self.now += op.at_most_s
             else:
                 assert self.then, "it waits for ever"
@@ -152,7 +153,7 @@ class Bench:
 
     def step(self) -> None:
         """As the user asks for the next assignment."""
-        self.parts.given = self.parts.stepped = self.shown().number
+        self.parts.stepped = self.shown().number
 
 
 @pytest.fixture
@@ -299,7 +300,7 @@ def test_what_comes_one_by_one_is_shown_together(bench: Bench) -> None:
     bench.waits = {"i3", "i4"}
     bench.here("a")
     bench.run(lambda: bench.waits.discard("i3"), lambda: bench.waits.discard("i4"), lambda: None)
-    assert any(pause is not None and 0 < pause <= LEAST_PAUSE_S for pause in bench.paused)
+    assert any(pause is not None and 0 < pause <= PAUSE_S for pause in bench.paused)
 
 
 def test_a_refusal_is_shown_and_what_is_held_is_kept(bench: Bench) -> None:
@@ -309,7 +310,39 @@ def test_a_refusal_is_shown_and_what_is_held_is_kept(bench: Bench) -> None:
     bench.run(lambda: kept.append(len(bench.gave)))
     assert isinstance(bench.parts.topic.error, StoreRefused)
     assert kept == [0]
+    assert bench.rewritten == [bench.parts.mark, ""], "and the others take over what is not held"
     assert len(bench.gave) == 7, "until it is closed"
+
+
+def test_what_cannot_be_written_down_as_it_ends_is_tried_again(bench: Bench) -> None:
+    """The others went on to leave it a share, which nobody asked for."""
+    written: list[str] = []
+    answers = iter([None, StoreFull("s", "no space"), StoreFull("s", "no space"), None])
+
+    def rewrite(op: Any) -> Any:
+        written.append(op.mark)
+        return next(answers) or len(written)
+
+    bench.here("a")
+    own = Listing((Contender("q/a", "id of a", mark=bench.parts.mark, token=7, version=1),))
+    played = bench.run(lambda: None, lambda: None, Rewrite=rewrite, List=own)
+    assert played.error is None
+    assert written == [bench.parts.mark, "", "", ""]
+    assert bench.paused[-2:] == [AGAIN_S, AGAIN_S], "also when all was given back"
+    assert bench.parts.over
+
+
+@pytest.mark.parametrize("how", ["left", "lost"])
+def test_one_that_is_a_member_no_more_writes_nothing_down(bench: Bench, how: str) -> None:
+    def ends() -> None:
+        bench.parts.left = how == "left"
+        bench.parts.closing = True
+        if how == "lost":
+            bench.member.lose("gone")
+
+    bench.here("a")
+    bench.run(ends)
+    assert bench.rewritten == [bench.parts.mark]
 
 
 def test_a_membership_that_is_lost_is_the_end(bench: Bench) -> None:

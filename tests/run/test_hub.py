@@ -166,6 +166,23 @@ def test_who_comes_after_the_last_has_left_is_shown_what_is_there(client: Client
         assert seen.next() == [grant.token]
 
 
+def test_what_an_interrupt_takes_away_is_shown_again(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = client._runtime.run
+
+    def struck(*given: Any) -> None:
+        run(*given)
+        if threading.current_thread() is threading.main_thread():  # and not the one that watches
+            raise KeyboardInterrupt
+
+    with observing(client) as seen:
+        with monkeypatch.context() as patch:
+            patch.setattr(client._runtime, "run", struck)
+            with pytest.raises(KeyboardInterrupt):
+                seen.next()
+        assert seen.next(0) == []
+        assert seen.next(0) is None
+
+
 def test_one_that_is_dropped_observes_no_more(client: Client) -> None:
     kept, dropped = observing(client), observing(client)
     assert kept.next() == dropped.next() == []

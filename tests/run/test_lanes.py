@@ -297,6 +297,14 @@ def standing(session: Any, number: int) -> Callable[[], Any]:
     return program
 
 
+@pytest.mark.parametrize("lasting", [True, False])
+def test_each_outlasts_what_the_call_does(hall: Hall, lasting: bool) -> None:
+    hall.call.lasting = lasting
+    hall.start("a", waiting())
+    hall.beside()
+    assert hall.crew.lanes["a"].call.lasting is lasting
+
+
 def test_an_interrupt_leaves_nothing_of_any(hall: Hall) -> None:
     tickets = [Ticket("q", "lock", f"id-{number}") for number in range(3)]
     for number in range(3):

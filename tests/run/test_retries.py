@@ -11,6 +11,8 @@ import tenacity
 
 import recipes
 from recipes import StoreUnavailable
+from recipes._api.observing import Observing
+from recipes._programs.observing import Observed
 from recipes._run.retries import Retries, policy
 from recipes.client import AsyncClient, Client
 from tests.run.doubles import FaultyBackend, Settings
@@ -106,6 +108,24 @@ def test_a_stop_ends_a_call_of_asyncio() -> None:
     backend = FaultyBackend()
     asyncio.run(stopped(backend))
     assert backend.asked.count("Enqueue") == 3
+
+
+@pytest.mark.parametrize("kind", ["List", "Open"])
+def test_a_stop_ends_no_observing(kind: str) -> None:
+    """It goes on behind all calls, and outlasts outages; it showed its first one for ever after."""
+    left = [StoreUnavailable("memory://", "cut")] * 9
+
+    def unanswered(request: Any) -> None:
+        if type(request.op).__name__ == kind and left:
+            raise left.pop()
+
+    backend = FaultyBackend()
+    backend.before = unanswered
+    client = Client(backend, settings((tenacity.wait_fixed(0.001), STOP)))
+    with Observing(client._runtime, Observed("x", 100), len) as seen:
+        assert seen.next() == 0
+    assert not left
+    client.close()
 
 
 def test_a_stop_ends_a_call_for_which_no_session_can_be_started() -> None:

@@ -41,9 +41,10 @@ def none_is_never_shown() -> list[Any]:
 
     def another(self: Any, observer: Any) -> Program[Any]:
         while True:
-            seen = yield from original(self, observer)
-            if seen is not None or not self._last:
-                return seen
+            number, seen = yield from original(self, observer)
+            if seen is not None or self._last == (0,):
+                return number, seen
+            self._last = number, *self._last[1:]
 
     from recipes._api.observing import _Observing
 

@@ -237,11 +237,14 @@ def nothing_is_shown_twice() -> list[Any]:
     """What was seen before is never shown again, though other things were in between."""
 
     def another(self: Any, observer: Any) -> Program[Any]:
+        known = vars(self).setdefault("known", [])
+        number = self._last[0]
         while True:
-            seen = self._shown((yield from observer.next()))
-            if seen not in self._last:
-                self._last = (*self._last, seen)
-                return seen
+            number, shown = yield from observer.next(number)
+            seen = self._shown(shown)
+            if seen not in known:
+                known.append(seen)
+                return number, seen
 
     return swap(_Observing, "_another", another)
 

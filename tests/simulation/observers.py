@@ -165,10 +165,10 @@ def observe(client: Client, task: Task, *observed: Any) -> Generator[Any, Any, N
                 mailbox: Any = call.mailbox
                 mailbox.task = task
                 try:
-                    shown = yield from client.run(task, call, program)
+                    found = yield from client.run(task, call, program)
                 except ClientClosed:
                     return
-                oracle.sees(task, shown)
+                oracle.sees(task, observing._took(found))
         observing._leave()
         oracle.leaves(task)
 

@@ -179,7 +179,7 @@ def stay(client: Client, task: Task) -> Generator[Any, Any, None]:
             break
         except LockLost:
             yield from _over(client, task, hold, parts)
-    client.oracle.rests(hold, {item for item, grant in parts._given.items() if grant.held})
+    client.oracle.rests(hold, {item for item, grant in parts._given[1].items() if grant.held})
     client.runtime.begin(task, None)
     yield Receive(STAYS_S)
     yield from _over(client, task, hold, parts)
@@ -201,17 +201,17 @@ def _work_once(
 ) -> Generator[Any, Any, None]:
     """Wait for an assignment, and write what is its own; now and then work on it for a while."""
     random, oracle = client.world.random, client.oracle
-    before = parts._given
+    before = parts._given[1]
     oracle.steps(task)
     program, call = parts._next(within_s)
     mailbox: Any = call.mailbox
     mailbox.task = task
     try:
-        portion = yield from client.run(task, call, program)
+        found = yield from client.run(task, call, program)
     except Expired:
-        oracle.given[task] = dict(parts._given)
+        oracle.given[task] = dict(parts._given[1])
         return
-    assignment = parts._assigned(portion)
+    assignment = parts._assigned(found)
     oracle.assigned(task, before, assignment)
     for grant in assignment.values():
         oracle.write(client, grant._hold)

@@ -246,7 +246,7 @@ def _watch(client: Client, seen: list[int], task: Task) -> Generator[Any, Any, N
     while True:
         program, call = observing._next(None)
         call.mailbox.task = task
-        seen.append(len((yield from client.run(task, call, program))))
+        seen.append(len(observing._took((yield from client.run(task, call, program)))))
 
 
 def locks(store: str, size: int) -> Phases:
