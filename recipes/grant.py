@@ -473,14 +473,15 @@ class AsyncGrant(_BaseGrant):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        body, self._body = self._body, None
-        await self.release()
-        if self._interrupted and body is not None:
-            import asyncio  # noqa: PLC0415 - as in lock.py
+        import asyncio  # noqa: PLC0415 - as in lock.py
 
-            only_mine = body.uncancel() <= self._cancelling
-            if only_mine and kind is asyncio.CancelledError:
-                raise self._lost_error() from error
+        body, self._body = self._body, None
+        try:
+            await self.release()
+        finally:  # also if that is cancelled: of a multi-lock the other parts are withdrawn
+            only_mine = self._interrupted and body is not None and body.uncancel() <= self._cancelling
+        if only_mine and kind is asyncio.CancelledError:
+            raise self._lost_error() from error
         self._settle(error, self.lost_reason)
 
 

@@ -90,7 +90,9 @@ class Together(HeldState):
     def _on_end_of(self, part: HeldState, before: Callable[[], None] | None = None) -> None:
         if before is not None:
             before()
-        if part.reason is None:  # released
+        if part.reason is None:  # released: so the whole is held no more
+            if self.on_end is not None:
+                self.on_end()
             return
         reason = _reason(part, part.reason)
         if self.released:

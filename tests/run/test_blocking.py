@@ -8,6 +8,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Never
@@ -615,6 +616,18 @@ def test_a_release_is_no_loss(client: Client) -> None:
     with pytest.raises(LockLost, match="it was released"):
         grant.check()
     assert repr(grant) == f"<Grant of lock 'x' (token {grant.token}): released>"
+
+
+def test_a_release_of_a_part_ends_the_wait_for_the_end_of_the_whole(backend: FaultyBackend) -> None:
+    """It slept on for as long as the whole had been proven before."""
+    with Client(backend, replace(SETTINGS, session_timeout_s=1000.0)) as client:
+        part = client.lock("x")
+        grant = client.multilock(part, client.lock("y")).acquire()
+        waiter = Waiter(grant.lost.wait)
+        assert eventually(lambda: bool(grant.lost._waiting), SOON_S)
+        grant[part].release()
+        assert waiter.outcome() is False
+        grant.release()
 
 
 def test_lost_wait_is_bounded(client: Client) -> None:

@@ -479,6 +479,22 @@ async def test_a_body_that_fails_on_the_cancellation(backend: FaultyBackend) -> 
 
 
 @in_loop
+async def test_a_timeout_that_strikes_while_the_other_parts_are_withdrawn_is_one(
+    backend: FaultyBackend,
+) -> None:
+    """The task was left cancelled once more than it was, and the timeout around it did not say so."""
+    async with using(backend) as client:
+        backend.before = on("Withdraw", cut, times=1_000_000)
+        part = client.lock("x")
+        with pytest.raises(TimeoutError):  # noqa: PT012
+            async with asyncio.timeout(None) as bounded, client.multilock(part, client.lock("y")) as grant:
+                grant[part]._hold.lose("removed")
+                asyncio.get_running_loop().call_later(0.05, bounded.reschedule, 0.0)
+                await asyncio.Event().wait()
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+@in_loop
 async def test_told_only_where_that_is_asked(backend: FaultyBackend) -> None:
     async with using(backend) as client:
         with pytest.raises(LockLost, match="revoked"):  # noqa: PT012
