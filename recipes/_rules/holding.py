@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -22,12 +23,17 @@ def granted(queue: Iterable[Contender]) -> list[bool]:
     of_kind: dict[str, list[Contender]] = {}
     found: list[bool] = []
     waits = False
+    taken = 0.0
     for contender in queue:
         rule = rule_of(contender.kind)
         alike = of_kind.setdefault(contender.kind, [])
-        seen = alike if rule.own_kind_only else exclusive if rule.exclusive_only else everyone
-        overtakes = rule.own_kind_only or not waits
-        holds = overtakes and not rule.blocked_by(tuple(reversed(seen[-rule.depth :])))
+        taken += math.inf if rule.weight is None else rule.weight
+        if rule.weight is not None:  # as its predicate says, of which each adds up all that are ahead of it
+            holds = not waits and taken <= rule.depth
+        else:
+            seen = alike if rule.own_kind_only else exclusive if rule.exclusive_only else everyone
+            overtakes = rule.own_kind_only or not waits
+            holds = overtakes and not rule.blocked_by(tuple(reversed(seen[-rule.depth :])))
         waits = waits or not holds
         found.append(holds)
         alike.append(contender)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
 from recipes._rules.holding import granted, holders, waiting
-from recipes._rules.permits import limit_of, may_hold, permits, permits_of
+from recipes._rules.permits import Permits, limit_of, may_hold, permits, permits_of
 from recipes._rules.registry import rule_of
 
 
@@ -57,6 +57,14 @@ def test_who_holds(kinds: list[str], count: int) -> None:
 def test_a_contender_holds_unless_its_own_rule_names_a_blocker(contenders: tuple[Contender, ...]) -> None:
     snapshots = [(one, contenders[:entry][::-1]) for entry, one in enumerate(contenders)]
     assert granted(contenders) == [not rule_of(one.kind).blockers(snapshot) for one, snapshot in snapshots]
+
+
+def test_who_holds_is_found_by_adding_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each added up all that were ahead of it, and a loop in which that was done ran nothing meanwhile."""
+    asked: list[int] = []
+    monkeypatch.setattr(Permits, "__call__", lambda self, ahead: asked.append(len(ahead)) or ())
+    assert holders(queue(*["S1.500"] * 1000)) == 500
+    assert asked == []
 
 
 @given(WITH_OTHERS, st.data())
