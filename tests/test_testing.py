@@ -116,6 +116,34 @@ class TestClock:
             assert store.waiters("x") == []
         assert time.monotonic() - began < HOUR_S / 60
 
+    def test_it_looks_at_other_recipes_too(self, store: testing.Store, beside: Any) -> None:
+        with store.connect() as client, store.connect() as other:
+            gpu, leader = client.semaphore("x", 1).acquire(), client.election("x").campaign()
+            waiting = beside(other.semaphore("x", 1).acquire, timeout=HOUR_S)
+            assert [one.client for one in store.wait_for_waiters("x", recipe="semaphore")] == [other]
+            assert [one.client for one in store.holders("x", recipe="semaphore")] == [client]
+            assert [one.token for one in store.holders("x", recipe="election")] == [leader.token]
+            assert store.waiters("x", recipe="election") == store.holders("x") == []
+            with pytest.raises(TimeoutError, match="2 should wait for semaphore 'x', and there are 1"):
+                store.wait_for_waiters("x", 2, recipe="semaphore", timeout=0.01)
+            with pytest.raises(
+                ValueError, match="recipe='mutex' is none of lock, semaphore, election, group"
+            ):
+                store.holders("x", recipe="mutex")
+            gpu.release()
+            waiting.result(SOON_S).release()
+
+    def test_partitions_need_no_time_to_pass(self, store: testing.Store) -> None:
+        """A second assignment soon after the first waited for a clock that stood still."""
+        with store.connect() as client, store.connect() as other:
+            mine = client.group("g").join(id="a").partitions(["x", "y"])
+            while len(mine.next(SOON_S) or ()) < 2:
+                pass
+            other.group("g").join(id="b").partitions(["x", "y"]).next(0)
+            found = mine.next(SOON_S)
+            assert found is not None
+            assert len(found) + len(found.leaving) == 2
+
     def test_it_jumps_for_a_call_in_the_tests_own_thread(self, store: testing.Store) -> None:
         with store.connect() as holder, store.connect() as waiter:
             grant = holder.lock("x").acquire()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, get_args
 
 from recipes import guarantees
-from recipes._contract.names import encode
+from recipes._contract.names import queue_of
 from recipes._rules.holding import granted
 from recipes._run.manual import ManualTime
 from recipes.client import AsyncClient, Client, connect, connect_async
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from recipes.grant import AsyncGrant, Grant
 
 __all__ = ["Contender", "Store"]
+
+QUEUES = "lock", "semaphore", "election", "group"
+"""The recipes that have a queue for each name."""
 
 AnyClient = Client | AsyncClient
 
@@ -100,7 +103,7 @@ class Store:
 
     # Looking.
 
-    def holders(self, name: str) -> list[Contender]:
+    def holders(self, name: str, *, recipe: str = "lock") -> list[Contender]:
         """Return who holds this lock: nobody or one, or several readers and a writer that downgraded.
 
         The store's view, as `Lock.holders` has it: a holder may not know yet that the lock was granted,
@@ -108,24 +111,31 @@ class Store:
 
         Args:
             name: The lock's name.
-        """
-        return self._contenders(name)[0]
+            recipe: What has this name: "lock" (of any kind), "semaphore", "election" or "group".
 
-    def waiters(self, name: str) -> list[Contender]:
+        Raises:
+            ValueError: It is none of these.
+        """
+        return self._contenders(name, recipe)[0]
+
+    def waiters(self, name: str, *, recipe: str = "lock") -> list[Contender]:
         """Return who queues behind the holders of this lock, in order; see `holders`.
 
         Raises:
             TooWeak: The store has no queue.
         """
         guarantees.require("fair", self.guarantees, self.url)
-        return self._contenders(name)[1]
+        return self._contenders(name, recipe)[1]
 
-    def wait_for_waiters(self, name: str, n: int = 1, *, timeout: float = 5) -> list[Contender]:
+    def wait_for_waiters(
+        self, name: str, n: int = 1, *, recipe: str = "lock", timeout: float = 5
+    ) -> list[Contender]:
         """Wait until ``n`` contenders or more queue behind the holders, and all calls wait.
 
         Args:
             name: The lock's name.
             n: How many.
+            recipe: As for `holders`.
             timeout: Seconds of real time.
 
         Returns:
@@ -138,28 +148,34 @@ class Store:
         """
         refuse_in_loop("await store.wait_for_waiters_async()")
         with self._time.changed:
-            if not self._time.changed.wait_for(lambda: self._queue_up(name, n), timeout):
-                raise TimeoutError(self._fewer(name, n))
-            return self.waiters(name)
+            if not self._time.changed.wait_for(lambda: self._queue_up(name, n, recipe), timeout):
+                raise TimeoutError(self._fewer(name, n, recipe))
+            return self.waiters(name, recipe=recipe)
 
-    async def wait_for_waiters_async(self, name: str, n: int = 1, *, timeout: float = 5) -> list[Contender]:
+    async def wait_for_waiters_async(
+        self, name: str, n: int = 1, *, recipe: str = "lock", timeout: float = 5
+    ) -> list[Contender]:
         """Same as `wait_for_waiters`, but awaits."""
         try:
             async with asyncio.timeout(timeout):
-                while not self._queue_up(name, n):  # noqa: ASYNC110 - the tasks of this loop bring it about
+                while not self._queue_up(name, n, recipe):  # noqa: ASYNC110 - the tasks of this loop bring it about
                     await asyncio.sleep(0)
         except TimeoutError:
-            raise TimeoutError(self._fewer(name, n)) from None
-        return self.waiters(name)
+            raise TimeoutError(self._fewer(name, n, recipe)) from None
+        return self.waiters(name, recipe=recipe)
 
-    def _queue_up(self, name: str, n: int) -> bool:
-        return len(self.waiters(name)) >= n and self._time.settled()
+    def _queue_up(self, name: str, n: int, recipe: str) -> bool:
+        return len(self.waiters(name, recipe=recipe)) >= n and self._time.settled()
 
-    def _fewer(self, name: str, n: int) -> str:
-        return f"{n} should wait for lock {name!r}, and there are {len(self.waiters(name))}"
+    def _fewer(self, name: str, n: int, recipe: str) -> str:
+        return (
+            f"{n} should wait for {recipe} {name!r}, and there are {len(self.waiters(name, recipe=recipe))}"
+        )
 
-    def _contenders(self, name: str) -> tuple[list[Contender], list[Contender]]:
-        queue = encode(name)
+    def _contenders(self, name: str, recipe: str) -> tuple[list[Contender], list[Contender]]:
+        if recipe not in QUEUES:
+            raise ValueError(f"recipe={recipe!r} is none of {', '.join(QUEUES)}")
+        queue = queue_of(recipe, name)
         found: tuple[list[Contender], list[Contender]] = ([], [])
         with self._time.lock:
             queue_up = self._server.queue(queue)
