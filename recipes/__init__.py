@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from recipes._version import __version__
 
 if TYPE_CHECKING:
+    from recipes._api.observing import AsyncObserving, Observing
     from recipes.barrier import AsyncBarrier, Barrier
     from recipes.client import AsyncClient, Client, connect, connect_async
     from recipes.counter import AsyncCounter, Counter
@@ -91,6 +92,7 @@ __all__ = [
     "AsyncMembership",
     "AsyncMultiGrant",
     "AsyncMultiLock",
+    "AsyncObserving",
     "AsyncPartitions",
     "AsyncRLock",
     "AsyncReadLock",
@@ -124,6 +126,7 @@ __all__ = [
     "Membership",
     "MultiGrant",
     "MultiLock",
+    "Observing",
     "OutcomeUnknown",
     "Partitions",
     "QueueFull",
@@ -157,6 +160,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "_api.observing": ("AsyncObserving", "Observing"),
     "barrier": ("AsyncBarrier", "Barrier"),
     "client": ("AsyncClient", "Client", "connect", "connect_async"),
     "counter": ("AsyncCounter", "Counter"),
@@ -241,4 +245,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_WHERE, *_MODULES})
+    public = (module for module in _WHERE if not module.startswith("_"))
+    return sorted({*globals(), *__all__, *public, *_MODULES})
