@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from recipes._contract.rule import Rule
+from tests.mutants.in_behind import BEHIND
 from tests.mutants.in_elections import IN_ELECTIONS
 from tests.mutants.in_etcd_connections import CONNECTIONS
 from tests.mutants.in_etcd_lists import LISTS
@@ -67,6 +68,7 @@ CASES = [
     *(Case(f"receipts-{number}", mutant) for number, mutant in enumerate(IN_RECEIPTS)),
     *(Case(f"late-copies-{number}", mutant) for number, mutant in enumerate(LATE_COPIES)),
     *(Case(f"taken-{number}", mutant) for number, mutant in enumerate(TAKEN)),
+    *(Case(f"behind-{number}", mutant) for number, mutant in enumerate(BEHIND)),
 ]
 
 

@@ -1,0 +1,93 @@
+"""Bugs in what goes on behind a caller, or beside it: on a database, in partitions, and as others observe."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from recipes._api.observing import _Observing
+from recipes._api.sharing import BasePartitions
+from recipes._programs import sharing
+from recipes._programs.together import Together
+from recipes._rules import holding
+from recipes._run import interpreter, lanes
+from recipes._run.hub import Hub
+from recipes.grant import AsyncGrant
+from recipes.stores.sql import carrying
+from recipes.stores.sql.acts import Acts
+from recipes.stores.sql.blocking import SqlConnection
+from recipes.stores.sql.engines import Bound
+from recipes.stores.sql.protocol import SqlProtocol
+from recipes.stores.sql.wire import Wire
+from tests.mutants.in_sqlite import rewritten
+from tests.mutants.transports import TransportMutant
+
+__all__ = ["BEHIND"]
+
+WHERE = "behind a caller"
+ACTS, PROTOCOL = "tests/stores/test_sql_acts.py", "tests/stores/test_sql_protocol.py"
+WIRE, ENGINES, LANES = (f"tests/stores/sql/test_{one}.py" for one in ("wire", "options", "blocking"))
+SHARE, RETRIES = "tests/programs/test_sharing.py", "tests/run/test_retries.py"
+SIDE_BY_SIDE = "tests/run/test_lanes.py"
+
+
+def _bug(  # noqa: PLR0917 - a line each
+    name: str, tests: str, owner: ModuleType | type, of: str, old: str, new: str
+) -> TransportMutant:
+    return TransportMutant(name, WHERE, tests, lambda: rewritten(owner, of, (old, new)))
+
+
+BEHIND = [
+    _bug("a renewal waits while a value is written", ACTS, Acts, "put",
+         "(*said_now, say.stays(self._me))", "(say.stays(self._me), *said_now)"),
+    _bug("a session may end as a value is written", ACTS, Acts, "put",
+         "say.stays(self._me))", "say.alive(self._me))"),
+    _bug("a look from far behind locks the queue", ACTS, Acts, "glance",
+         "if any(one.over for one in seen):", "if any(one.over for one in seen) or len(seen) > 3:"),
+    _bug("what was withdrawn meanwhile is withdrawn again", PROTOCOL, SqlProtocol, "renew",
+         "if one in left:", "if one in self._left:"),
+    _bug("a renewal fails with a withdrawal", PROTOCOL, SqlProtocol, "renew",
+         "suppress(StoreError, Expired)", "suppress(StoreUnavailable)"),
+    _bug("a session waits for what it tidies", PROTOCOL, SqlProtocol, "open",
+         "self._tidy, behind_s=TIDY_WITHIN_S", "self._tidy"),
+    _bug("what was committed is said to be unsent", WIRE, Wire, "_call",
+         "progress.sent = found is not None", "progress.sent = False"),
+    _bug("nothing ends what stands still on the engine of a user", WIRE, Wire, "_once",
+         "with bounded(connection) if unbounded else nullcontext():", "with nullcontext():"),
+    _bug("the engine of a user has other settings afterwards", WIRE, carrying, "bounded",
+         "if not (connection.closed or connection.invalidated):", "if connection.closed:"),
+    _bug("settings that cannot be as before are left", WIRE, carrying, "bounded",
+         "                connection.invalidate()", "                pass"),
+    _bug("a child uses the connections of its parent", ENGINES, Bound, "here",
+         "if os.getpid() == self._pid else self._like()", "if True else self._like()"),
+    _bug("what a child has made is not disposed of", ENGINES, SqlConnection, "close",
+         "engine is not self._settings.theirs", "self._settings.own"),
+    _bug("a renewal that connects keeps others waiting", LANES, SqlConnection, "__init__",
+         "for most in LANES", "for most in (1, 4, 4)"),
+    _bug("after an error the others leave it a share", SHARE, sharing, "share",
+         "counts = counts and not (yield from _leave_out(parts))", "counts = False"),
+    _bug("a mark that cannot be cleared is left", SHARE, sharing, "_leave_out",
+         "        return False", "        return True"),
+    _bug("one that has gone clears its mark", SHARE, sharing, "_leave_out",
+         "if parts.left or member.remaining", "if False and member.remaining"),
+    _bug("what is being closed is said to be open", "tests/api/test_sharing.py", BasePartitions, "__init__",
+         "if before._parts.closing:", "if False:"),
+    _bug("an assignment is passed over", "tests/api/test_sharing.py", BasePartitions, "_next",
+         "observer.next(self._given[0])", "observer.next(observer.topic.shown[0] - bool(self._given[1]))"),
+    _bug("a state is passed over", "tests/run/test_hub.py", _Observing, "_another",
+         "if last != [seen]:", "self._last = number, seen\n        if last != [seen]:"),
+    _bug("observing ends by the policy of single calls", RETRIES, Hub, "_watch",
+         "call.lasting = not observed.fail_fast", "call.lasting = False"),
+    _bug("what lasts stops asking", RETRIES, interpreter, "_ask_again",
+         "call.lasting or ", ""),
+    _bug("what lasts stops to wait for a session", RETRIES, interpreter, "_attach",
+         " and not call.lasting", ""),
+    _bug("those beside what lasts do not last", SIDE_BY_SIDE, lanes, "_lane_call",
+         "call.lasting = parent.lasting", "pass"),
+    _bug("a task stays cancelled", "tests/run/test_tasks.py", AsyncGrant, "__aexit__",
+         "body.uncancel() <= self._cancelling", "body.cancelling() <= self._cancelling + 1"),
+    _bug("the wait for the end of the whole sleeps on", "tests/run/test_blocking.py", Together, "_on_end_of",
+         "if self.on_end is not None:", "if False:"),
+    _bug("each holder adds up those ahead of it", "tests/rules/test_permits.py", holding, "granted",
+         "if rule.weight is not None:", "if False:"),
+]  # fmt: skip
+"""Each with the tests that notice it."""
