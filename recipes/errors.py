@@ -457,8 +457,8 @@ class OutcomeUnknown(StoreError):
 
     The session ended before the answer came, or the time was over. Behind the scenes the client sees to it
     that it is not done any more, if it was not (``pending_cleanups`` counts that). What this client reads
-    from here on in the same session is read after that. If that was lost, and to other clients, a copy on
-    its way may show until then, or until the store has ended the session: after twice its timeout at most.
+    from here on is read after that, also in its next session. To other clients a copy on its way may show
+    until then, or until the session has ended.
 
     Attributes:
         recipe: What was written: "value", "counter", "latch" ...

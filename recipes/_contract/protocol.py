@@ -100,6 +100,8 @@ class StoreProtocol(ABC):
             its place in the queue is all that it needs.
         ended_is_no: That the session has ended says of a request that it was not carried out; else it may
             have been.
+        settles_elsewhere: What settles a write may be asked on the connection of the client's next session:
+            each request says whose write it is.
         session_id: The session's id as contenders show it; empty before `open`.
         lives_on: The session was ended here, and may live on for its time: the store has not confirmed it.
     """
@@ -109,6 +111,7 @@ class StoreProtocol(ABC):
     renews_on_a_beat: ClassVar[bool] = False
     hands_on: ClassVar[bool] = False
     ended_is_no: ClassVar[bool] = True
+    settles_elsewhere: ClassVar[bool] = False
     session_id: str = ""
     lives_on: bool = False
 

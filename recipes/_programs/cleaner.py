@@ -60,6 +60,7 @@ def clean(job: Job) -> Program[bool]:
     try:
         if job.write is not None:
             yield from Settle(job.write)
+            job.session.doubts.pop(job.write.number, None)
         elif job.ticket is None:
             yield from End()
             if job.session.id:  # else it never began, as far as the store has said

@@ -14,7 +14,7 @@ from recipes._rules.registry import rule_of
 from recipes.events import Transition, happened, titled
 
 if TYPE_CHECKING:
-    from recipes._contract.operations import Entry
+    from recipes._contract.operations import Entry, Write
     from recipes._contract.protocol import StoreProtocol
     from recipes._contract.rule import Rule
 
@@ -43,6 +43,7 @@ class StoreSession:
         self.holds: dict[str, HeldState] = {}
         self._in_queue: dict[str, dict[str, HeldState]] = {}  # the same, by queue
         self.waiters = InProcessWaiters()
+        self.doubts: dict[int, Write] = {}  # by their numbers: writes that were given up and may yet be done
         self.renewals = 0  # how many were answered
         self._turns = itertools.count()
 

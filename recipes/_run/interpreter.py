@@ -331,13 +331,22 @@ def _once(op: StoreOp[Any], call: Call, *, again: bool) -> Effects[Any]:  # noqa
 
 
 def _settle_first(key: str, call: Call, session: StoreSession) -> Effects[None]:
-    """See to it that what was given up of a value does not change it after it was read."""
-    for job in list(call.runtime.cleaning.values()):
-        if job.write is not None and job.write.key == key and job.session is session:
+    """See to it that what was given up of a value does not change it after it was read.
+
+    Also what was given up in a session before this one, which the store may not have ended yet.
+    """
+    before = (one for one in call.runtime.ended_here() if one.protocol.settles_elsewhere)
+    for one in (session, *before):
+        for write in [write for write in one.doubts.copy().values() if write.key == key]:
             try:
-                yield from session.protocol.settle(Settle(job.write), RequestContext(call.mailbox))
+                yield from one.protocol.settle(Settle(write), RequestContext(call.mailbox))
             except (StoreRefused, StoreFull):  # as the cleaner finds; what is there can be read all the same
                 return
+            except SessionLost:
+                if one is session:
+                    raise
+            if one is not session:  # whose cleaner does so
+                one.doubts.pop(write.number, None)
 
 
 def _note(op: StoreOp[Any], result: Any, call: Call, session: StoreSession) -> None:

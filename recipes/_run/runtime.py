@@ -251,8 +251,10 @@ class Runtime(ABC):
     def settle_behind(self, call: Call) -> None:
         """Have the cleaner see to it that a write that was given up does not land later."""
         write, session = call.doubt, call.session
-        if write is not None and session is not None and session.ended is None:
-            self.schedule(Job(session, None, write=replace(write, data=None)))  # which may be large
+        if write is not None and session is not None:
+            given_up = session.doubts[write.number] = replace(write, data=None)  # which may be large
+            if session.ended is None:
+                self.schedule(Job(session, None, write=given_up))
         call.doubt = None  # last, as in `abandon`
 
     def sweep(self) -> None:

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from recipes._api.observing import _Observing
 from recipes._api.sharing import BasePartitions
-from recipes._programs import sharing
+from recipes._programs import cleaner, sharing
 from recipes._programs.together import Together
 from recipes._rules import holding
 from recipes._run import interpreter, lanes
@@ -27,7 +27,7 @@ WHERE = "behind a caller"
 ACTS, PROTOCOL = "tests/stores/test_sql_acts.py", "tests/stores/test_sql_protocol.py"
 WIRE, ENGINES, LANES = (f"tests/stores/sql/test_{one}.py" for one in ("wire", "options", "blocking"))
 SHARE, RETRIES = "tests/programs/test_sharing.py", "tests/run/test_retries.py"
-SIDE_BY_SIDE = "tests/run/test_lanes.py"
+SIDE_BY_SIDE, DOUBT = "tests/run/test_lanes.py", "tests/run/test_doubt.py"
 
 
 def _bug(  # noqa: PLR0917 - a line each
@@ -87,6 +87,14 @@ BEHIND = [
          "body.uncancel() <= self._cancelling", "body.cancelling() <= self._cancelling + 1"),
     _bug("the wait for the end of the whole sleeps on", "tests/run/test_blocking.py", Together, "_on_end_of",
          "if self.on_end is not None:", "if False:"),
+    _bug("what a lost session gave up may come behind a read", DOUBT, interpreter, "_settle_first",
+         "(session, *before)", "(session,)"),
+    _bug("what is another session's is settled as one's own", DOUBT, interpreter, "_settle_first",
+         "if one.protocol.settles_elsewhere", "if True"),
+    _bug("the end of the session before is that of the next", DOUBT, interpreter, "_settle_first",
+         "if one is session:", "if True:"),
+    _bug("what is settled is in doubt for ever", DOUBT, cleaner, "clean",
+         "job.session.doubts.pop(job.write.number, None)", "pass"),
     _bug("each holder adds up those ahead of it", "tests/rules/test_permits.py", holding, "granted",
          "if rule.weight is not None:", "if False:"),
 ]  # fmt: skip

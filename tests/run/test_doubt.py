@@ -10,10 +10,12 @@ import pytest
 
 from recipes._contract import operations as ops
 from recipes._contract.deadline import Expired
+from recipes._programs.cleaner import Job, clean
 from recipes._run.interpreter import Receive
 from recipes.errors import OutcomeUnknown, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores._kit.queue import Put
 from recipes.stores.receipts import Exchanged
+from tests.programs.stepping import Script, play
 from tests.run.doubles import HandRuntime
 from tests.run.test_interpreter import CUT, Run, attached
 
@@ -209,3 +211,69 @@ def test_what_was_given_up_of_another_value_or_session_does_not_keep_a_read_wait
         run.fail(Expired())
     for session, key in ((run.call.session, "~value/other"), (runtime.live(), WRITE.key)):
         assert Run(runtime.call(session=session), ops.Read(key)).asks == ops.Read(key)
+
+
+def lost_in_doubt(runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch, *, ends: bool = True) -> Any:
+    """The store may not have ended that session: what came late replaced what was written after a read."""
+    run = write(runtime).fail(CUT)
+    session = run.call.session
+    monkeypatch.setattr(type(session.protocol), "settles_elsewhere", True)
+    session.ended = "not renewed"
+    with pytest.raises(OutcomeUnknown):
+        run.fail(Expired())
+    assert settled_behind(runtime, run) == []
+    if ends:
+        runtime.schedule(Job(session, None))
+    return session
+
+
+@pytest.mark.parametrize("answer", [Exchanged(True, 9, b""), SessionLost("ended")])
+def test_what_was_given_up_in_the_session_before_is_settled_in_the_next(
+    runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    """The store may not have ended that session: what came late replaced what was written behind a read."""
+    before, now = lost_in_doubt(runtime, monkeypatch), runtime.live()
+    reading = Run(runtime.call(session=now), ops.Read(WRITE.key))
+    assert reading.asks.exchange.settles
+    (reading.fail if isinstance(answer, Exception) else reading.answer)(answer)
+    assert reading.asks == ops.Read(WRITE.key)
+    assert reading.answer(NOW_STORED).result == NOW_STORED
+    assert (now.ended, before.doubts) == (None, {})
+    assert Run(runtime.call(session=now), ops.Read(WRITE.key)).asks == ops.Read(WRITE.key), "once is enough"
+
+
+def test_what_the_store_has_ended_needs_no_settling(
+    runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost_in_doubt(runtime, monkeypatch, ends=False)
+    assert Run(runtime.call(session=runtime.live()), ops.Read(WRITE.key)).asks == ops.Read(WRITE.key)
+
+
+def test_where_requests_do_not_say_whose_they_are_none_is_settled_by_another(
+    runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = lost_in_doubt(runtime, monkeypatch)
+    monkeypatch.setattr(type(before.protocol), "settles_elsewhere", False)
+    assert Run(runtime.call(session=runtime.live()), ops.Read(WRITE.key)).asks == ops.Read(WRITE.key)
+
+
+def test_the_next_session_that_ends_as_it_settles_is_lost_itself(
+    runtime: HandRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost_in_doubt(runtime, monkeypatch)
+    now = runtime.live()
+    reading = Run(runtime.call(session=now), ops.Read(WRITE.key)).fail(SessionLost("whose"))
+    with pytest.raises(SessionLost, match="its own"):
+        reading.fail(SessionLost("its own"))
+    assert now.ended == "its own"
+
+
+def test_what_the_cleaner_has_settled_is_in_doubt_no_more(runtime: HandRuntime) -> None:
+    run = write(runtime).fail(CUT)
+    with pytest.raises(OutcomeUnknown):
+        run.fail(Expired())
+    run.call.unwind()
+    (job,) = runtime.jobs
+    assert [*job.session.doubts.values()] == [job.write]
+    play(clean(job), Script(Settle=True))
+    assert job.session.doubts == {}

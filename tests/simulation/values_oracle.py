@@ -117,7 +117,8 @@ class ValuesOracle(Oracle):
     call justifies what was read, and what a write returned. V6: a guarded write lands only while its grant is
     the one that the store shows. V7: an observer never goes back, and sees the last. V8: there is one receipt
     at most for a session and value, and none after the session. V9: the counter comes to the sum of what was
-    added. V10: the history of each is linearizable.
+    added. V10: the history of each is linearizable. V11: what a client gave up does not land any more once it
+    has read the value since, be it in its next session.
 
     Attributes:
         landed: How many writes were done.
@@ -137,6 +138,7 @@ class ValuesOracle(Oracle):
         self.observing: dict[Task, Any] = {}
         self.saw: dict[Task, Seen] = {}
         self.unknown = self.undecided = 0
+        self.doubted: list[tuple[int, Doing]] = []
         self.store.written.append(self._look)
 
     @property
@@ -218,6 +220,10 @@ class ValuesOracle(Oracle):
     def reads(self, doing: Doing, said: Any, looks: Callable[[Stored], Any], shown: Any) -> None:
         """A call returned what it read; ``looks`` makes the same of a state, ``said`` is for the models."""
         self._returns(doing, said)
+        for since, one in self.doubted:
+            same = one.client is doing.client and one.key == doing.key
+            if same and since <= doing.called and one.noun.number and one.ident not in self.lands:
+                self.never.setdefault(one.ident, "V11: its client has read the value since")
         history = self.histories[doing.key]
         if history.first(looks, shown, history.place(doing.called), self.tick) is None:
             raise Violation(f"V5: {doing.client.name} read {shown} of {doing.key}, as it never was meanwhile")
@@ -258,6 +264,7 @@ class ValuesOracle(Oracle):
         """A call ended with the word that it is not known whether it wrote, or by an interrupt."""
         self.tick += 1
         self.unknown += 1
+        self.doubted.append((self.tick, doing))
         self.world.note(doing.client.name, doing.what, doing.ident, "is not known")
 
     def _returns(self, doing: Doing, said: Any) -> None:

@@ -313,10 +313,10 @@ class ZooKeeperStore(Fates):
         return Stored(node.data, node.stat.czxid << 32 | node.stat.version)
 
     def receipts(self, key: str) -> list[int]:
-        """Return the session of each receipt of a value."""
+        """Return the session of each receipt of a value; its client's next session may have made it."""
         parent, tree = LAYOUT.queue(key), self.leader.tree
         names = tree[parent].children if parent in tree else ()
-        return [tree[f"{parent}/{name}"].owner for name in names if name.startswith(NO_LOCK)]
+        return [int(name.removeprefix(NO_LOCK), 16) for name in names if name.startswith(NO_LOCK)]
 
     def leftovers(self) -> list[str]:
         return [path for path, node in self.leader.tree.items() if node.owner]

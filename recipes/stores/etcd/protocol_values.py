@@ -7,6 +7,8 @@ each puts the receipt. The value is bound to no lease. Versions are mod revision
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from recipes._contract.operations import Entry, Read, Settle, Stored, Write, Written
 from recipes._contract.protocol import RequestContext, Steps
 from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
@@ -27,6 +29,8 @@ MAY_BE_DONE = (2, 10, 15)
 
 class ValuesProtocol(AskingProtocol):
     """The part of `EtcdProtocol` that reads and writes values; the arguments are the same."""
+
+    settles_elsewhere: ClassVar[bool] = True
 
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
         super().__init__(label, layout, lease, named=named)

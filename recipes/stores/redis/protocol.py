@@ -82,6 +82,7 @@ class RedisProtocol(StoreProtocol):
     """
 
     ended_is_no: ClassVar[bool] = False
+    settles_elsewhere: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -77,6 +77,7 @@ class SqlProtocol(StoreProtocol):
 
     hands_on: ClassVar[bool] = True
     ended_is_no: ClassVar[bool] = False
+    settles_elsewhere: ClassVar[bool] = True
 
     def __init__(self, acts: Acts, session_id: str, deaf: str = "") -> None:
         self.session_id = session_id

@@ -76,6 +76,7 @@ class Values(Asking):
     """One session with ZooKeeper, as far as values go; arguments as `Asking`."""
 
     ended_is_no: ClassVar[bool] = False
+    settles_elsewhere: ClassVar[bool] = True
 
     def __init__(self, label: str, layout: Layout) -> None:
         super().__init__(label, layout)
