@@ -51,15 +51,22 @@ def test_fault_47_the_keys_of_a_held_lock_are_evicted(lab: Lab) -> None:
 
 
 def test_fault_21_memory_is_used_up(lab: Lab) -> None:
-    """What is held is renewed and released; what is new is refused at once."""
-    one = lab.client(session_timeout=9.0)
-    kept, released = one.acquire("kept"), one.acquire("released")
+    """What is held is renewed and released, and what waits is granted; what is new is refused at once."""
+    one, other = lab.client(session_timeout=9.0), lab.client(session_timeout=9.0)
+    kept, released, taken = (one.acquire(name) for name in ("kept", "released", "taken"))
+    waiting = other.start_acquire("taken")
+    assert eventually(lambda: len(lab.contenders()) == 4, SOON_S)
     lab.server.ask("CONFIG", "SET", "maxmemory", 1)
     with pytest.raises(recipes.StoreFull):
         one.acquire("another", timeout=SOON_S)
+    with pytest.raises(recipes.StoreFull):
+        one.call(one.client.value("v").set, b"new")
     assert released.release()
     assert not kept.wait_lost(12.0), "it should be renewed"
+    assert not waiting.done(), "it looks at the queue now and then, and is not thrown out"
     assert kept.verify()
+    assert taken.release()
+    assert waiting.result(SOON_S).release()
     lab.server.ask("CONFIG", "SET", "maxmemory", 0)
     assert lab.client().acquire("released", timeout=SOON_S).token > released.token
 

@@ -284,6 +284,26 @@ def test_a_name_that_could_be_a_key_of_ours_is_shared_with_nobody(ground: Ground
         assert theirs.release()
 
 
+@pytest.mark.parametrize("kind", ["list", "zset"])
+def test_a_key_of_others_that_looks_like_one_of_ours_is_left_alone(ground: Ground, kind: str) -> None:
+    """It was deleted by whoever looked at the locks."""
+    name = fresh("emails", kind)
+    prefix, key = "{theirs}:", f"{{theirs}}:{name}:queue"
+    ours, operator = ground.actor(prefix), ground.operator
+    if kind == "list":
+        operator.rpush(key, "a mail")
+    else:
+        operator.zadd(key, {"a mail": 3})
+    operator.set("{theirs}::queue", "of no name")
+    assert ours.call(ours.client.locks) == {}
+    assert ours.call(ours.client.lock(name).holders) == []
+    with pytest.raises(recipes.StoreRefused, match="of another program"):
+        ours.acquire(name, timeout=SOON_S)
+    assert operator.type(key) == kind.encode()
+    operator.delete(key, "{theirs}::queue")
+    assert ours.acquire(name, timeout=SOON_S).release()
+
+
 def test_reset_all_of_python_redis_lock_ends_what_ours_holds(ground: Ground) -> None:
     import redis_lock
 

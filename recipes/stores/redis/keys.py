@@ -61,12 +61,17 @@ class Keys:
         return stem, (base, *(stem + what for what in ("queue", "exclusive", "known", "watched")))
 
     def queue_of(self, key: str) -> str:
-        """Return the queue whose tokens are at this key, as `queues` finds it."""
+        """Return the queue whose tokens are at this key, as `queues` finds it; empty if it is of none."""
         base = key.removesuffix(":queue")
         if not self._one_slot:
             base = base[1:-1]
         name = base.removeprefix(self.prefix)
-        return name if name.startswith("~") or "%" in name else encode(name)
+        if name.startswith("~") or "%" in name:
+            return name
+        try:
+            return encode(name)
+        except ValueError:  # it is another program's
+            return ""
 
 
 def _tagged(prefix: str) -> bool:

@@ -370,7 +370,7 @@ class RedisProtocol(StoreProtocol):
         """
         del context
         keys: set[str] = yield from Scan(self._keys.queues)
-        waiting = sorted(name for name in map(self._keys.queue_of, keys) if not name.startswith("~"))
+        waiting = sorted(name for name in map(self._keys.queue_of, keys) if name and name[0] != "~")
         found: list[str] = []
         while waiting and len(found) < op.most:
             some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]

@@ -34,7 +34,7 @@ end
 
 -- The two acts of a lock that nobody else wants, without what only others need.
 
-if act == 'join' and starting <= 0 and call('EXISTS', Q, W, KEYS[6]) == 0 then
+if act == 'join' and starting <= 0 and call('EXISTS', Q, E, W, KEYS[6]) == 0 then
   local id, kind = ARGV[7], ARGV[8]
   local value = kind == 'R' and READERS or session .. '/' .. id
   if not plain or call('SET', K, value, 'PX', ttl, 'NX') then
@@ -380,9 +380,20 @@ local grants = act == 'join' or act == 'see' or (act == 'present' and ARGV[9]) o
 if starting > 0 and grants then
   return {'starting', math.ceil(starting / 1000)}
 end
--- Once a run has written, Redis lets it go on with its memory used up: what is held can be renewed and released.
-if act == 'touch' or act == 'remove' then call('PEXPIRE', W, DAY) end
-if call('EXISTS', M) == 0 then call('DEL', Q, E) end  -- it was deleted, or evicted
+-- Once a run has written, Redis lets it go on with its memory used up: what is held can be renewed and released,
+-- and what waits be granted.
+local value = act == 'get' or act == 'put'
+if not value and act ~= 'join' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
+if act == 'get' then call('DEL', Q, E) end  -- which there never are: so a server that is a replica by now refuses
+if not value and call('EXISTS', M) == 0 then  -- it was deleted, or evicted; or this is of another program
+  for _, key in ipairs({Q, E}) do
+    local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if first.err or first[1] ~= first[2] then  -- a token is its own score
+      if act == 'list' then return {{}, -1} end
+      return redis.error_reply('WRONGTYPE ' .. key .. ' is of another program: give a prefix= of your own')
+    elseif first[1] then call('DEL', key) end
+  end
+end
 held = call('HGET', M, 'held') or nil
 if plain and act ~= 'get' and act ~= 'put' then
   local seen = redis.pcall('GET', K)
