@@ -71,6 +71,10 @@ def test_what_is_known_to_be_worse_stays(outcome: Outcome) -> None:
         (Ending(Outcome.NOT_ACQUIRED, 124, "late"), "lock 'x' was not acquired: late"),
         (Ending(Outcome.UNREACHABLE, 123, "gone"), "lock 'x' was not acquired: gone"),
         (
+            Ending(Outcome.INTERRUPTED, 143, "expired", 143),
+            "SIGTERM as lock 'x' was lost; backup was ended by SIGTERM",
+        ),
+        (
             Ending(Outcome.INTERRUPTED, 143),
             "SIGTERM while waiting for lock 'x'; backup was not started",
         ),

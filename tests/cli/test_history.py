@@ -20,6 +20,7 @@ from recipes import events
 from recipes.cli import main
 from recipes.cli.history.counting import gaps, longest_waits, overlaps, summary
 from recipes.cli.history.drawing import drawing, words
+from recipes.cli.history.lanes import places
 from recipes.cli.history.page import page
 from recipes.cli.history.reading import Log, NoEvents, read
 from recipes.cli.history.spans import LockHistory, histories
@@ -209,6 +210,49 @@ def test_a_loss_that_was_told_late_shows_when_another_held() -> None:
     figures = summary(one)
     assert (figures.lost, figures.suspect) == (1, 1)
     assert figures.busy == pytest.approx(1.0)
+
+
+def test_the_grant_of_a_killed_process_ends_where_another_has_its_own() -> None:
+    """It went on for ever: held all the time, and no hand-over was counted any more."""
+    killed = history(line(1.0, 9, "acquired", token=1, waited_s=0.0), *HAND_OVER)
+    assert (killed.holds[0].how, killed.holds[0].superseded_at) == ("open", 10.0)
+    assert [gap.seconds for gap in gaps(killed)] == [gap.seconds for gap in gaps(history(*HAND_OVER))]
+    assert "its end is in no log" in words(killed.holds[0])
+    assert "worker 9" not in places(killed)
+    alone = history(line(1.0, 9, "acquired", token=1, waited_s=0.0), line(2.0, 2, "queued", position=1))
+    assert "holds where the log ends" in words(alone.holds[0])
+    assert places(alone)["worker 9"].startswith("holds")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"at": None, "timestamp": None},
+        {"waited_s": "0.5"},
+        {"token": "7"},
+        {"name": 7},
+    ],
+)
+def test_a_line_that_is_odd_is_another(odd: dict[str, Any]) -> None:
+    found = log({**HAND_OVER[0], **odd}, *HAND_OVER[1:])
+    assert (len(found.happenings), found.other) == (4, 1)
+
+
+def test_the_name_of_a_logger_is_none_of_a_lock() -> None:
+    found = log({**HAND_OVER[0], "name": "recipes", "recipe_name": "nightly"})
+    assert found.happenings[0].name == "nightly"
+
+
+@pytest.mark.parametrize("name", ["jobs:key:1", "a\\[/b]", "a\x01\x1b[2J"])
+def test_a_name_is_printed_as_it_is(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written, picture = tmp_path / "log.jsonl", tmp_path / "x.svg"
+    written.write_text("".join(json.dumps({**one, "name": name}) + "\n" for one in HAND_OVER))
+    assert main(["stats", str(written)]) == 0
+    said = capsys.readouterr().out
+    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in name)
+    assert said.count(shown) == 2
+    assert main(["timeline", str(written), "-o", str(picture)]) == 0
+    assert shown in "".join(ET.parse(picture).getroot().itertext())
 
 
 def test_a_shared_grant_that_was_lost_is_superseded_by_a_writer_only() -> None:

@@ -80,6 +80,9 @@ def test_wrong_arguments_have_a_code_of_their_own(url: str) -> None:
     cases = [
         (["--"], "Missing argument"),
         (["ls", "-l"], "put -- before the command"),
+        (["psql", "-h", "db", "-f", "x.sql"], "put -- before the command: ... -- psql -h db"),
+        (["rsync", "--quiet", "a"], "put -- before the command"),
+        (["git", "checkout", "--", "file"], "put -- before the command: ... -- git checkout ..."),
         (["--ttl", "1", "--", "true"], "a number of seconds of at least 2"),
         (["--grace", "6", "--", "true"], "more than a third of --ttl"),
         (["--try", "--timeout", "3", "--", "true"], "--try does not wait"),

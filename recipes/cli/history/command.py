@@ -18,6 +18,7 @@ from recipes.cli.history.drawing import drawing
 from recipes.cli.history.page import page
 from recipes.cli.history.reading import NoEvents, read
 from recipes.cli.history.spans import NAMELESS, LockHistory, called, histories
+from recipes.cli.printable import printable
 
 __all__ = ["stats_command", "timeline_command"]
 
@@ -129,14 +130,15 @@ def _histories(files: Sequence[str], lane: str | None, locks: Sequence[str]) -> 
 
 
 def _print(found: Sequence[tuple[str, Summary]]) -> None:
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
+    width = None if sys.stdout.isatty() else 100
+    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
     stores = list(dict.fromkeys(one.store for _, one in found))
     for store in stores:
         if len(stores) > 1:
-            console.print(store or NAMELESS, markup=False, soft_wrap=True)
+            console.print(printable(store or NAMELESS), soft_wrap=True)
         console.print(_table([one for _, one in found if one.store == store]))
     for title, one in found:
-        console.print(_in_words(title, one), markup=False, soft_wrap=True)
+        console.print(printable(_in_words(title, one)), soft_wrap=True)
 
 
 def _table(found: Sequence[Summary]) -> Table:
@@ -147,8 +149,8 @@ def _table(found: Sequence[Summary]) -> Table:
     for one in found:
         rows = [("wait", one.wait), ("hold", one.hold), ("hand-over", one.hand_over)]
         for index, (kind, times) in enumerate(rows):
-            cell = _cell(called(one.recipe, one.lock), index)
-            table.add_row(cell, kind, *_figures(times), end_section=index == len(rows) - 1)
+            title = "" if index else printable(called(one.recipe, one.lock))
+            table.add_row(title, kind, *_figures(times), end_section=index == len(rows) - 1)
     return table
 
 
@@ -159,10 +161,6 @@ def _in_words(title: str, one: Summary) -> str:
         f"{one.busy:.0%} of the time; {one.lost} lost, {one.suspect} suspect, {one.requeued} requeued, "
         f"{one.timeouts} timed out, {one.cancelled} cancelled"
     )
-
-
-def _cell(title: str, index: int) -> str:
-    return title.replace("[", r"\[") if index == 0 else ""
 
 
 def _figures(times: Quantiles | None) -> tuple[str, ...]:

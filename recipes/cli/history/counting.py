@@ -168,7 +168,9 @@ def gaps(history: LockHistory) -> list[Gap]:
 
 def _free_at(hold: Hold, *, shared: bool) -> float:
     """Return when a grant stood no longer in the way of one that is shared, or not."""
-    return hold.end if hold.downgraded_at is None or not shared else hold.downgraded_at
+    if hold.downgraded_at is not None and shared:
+        return hold.downgraded_at
+    return hold.superseded_at or hold.end
 
 
 def _later(one: Hold | None, other: Hold, *, shared: bool) -> Hold:

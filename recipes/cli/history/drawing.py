@@ -10,8 +10,9 @@ from html import escape
 
 from recipes.cli.history.counting import Summary, gaps, longest_waits, summary
 from recipes.cli.history.spans import Hold, LockHistory, Mark, Wait
+from recipes.cli.printable import printable
 
-__all__ = ["STYLE", "WIDTH", "drawing", "figure_lines", "panels", "words"]
+__all__ = ["STYLE", "WIDTH", "drawing", "figure_lines", "in_markup", "panels", "words"]
 
 WIDTH = 1200
 LEFT, RIGHT = 120, 16
@@ -147,8 +148,8 @@ def _panel(number: int, panel: Panel, *, figures: bool) -> Iterator[str]:
         f'<g class="panel" data-start="{history.start:.6f}" data-end="{history.end:.6f}" data-left="{LEFT}" '
         f'data-right="{WIDTH - RIGHT}">'
     )
-    yield f'<text class="title" x="{LEFT}" y="{panel.top + 16}">{escape(history.title)}</text>'
-    yield f'<text class="dim" x="{LEFT}" y="{panel.top + 33}">{escape(_subtitle(history, where))}</text>'
+    yield f'<text class="title" x="{LEFT}" y="{panel.top + 16}">{in_markup(history.title)}</text>'
+    yield f'<text class="dim" x="{LEFT}" y="{panel.top + 33}">{in_markup(_subtitle(history, where))}</text>'
     yield from _axis(panel)
     yield (
         f'<clipPath id="clip{number}"><rect x="{LEFT}" y="{panel.rows_top}" width="{WIDTH - LEFT - RIGHT}" '
@@ -157,7 +158,7 @@ def _panel(number: int, panel: Panel, *, figures: bool) -> Iterator[str]:
     for lane in history.lanes:
         y = panel.y(lane)
         yield f'<line class="row" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y + ROW / 2}" y2="{y + ROW / 2}"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(_short(lane))}</text>'
+        yield f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{in_markup(_short(lane))}</text>'
     yield f'<g clip-path="url(#clip{number})">'
     for wait in history.waits:
         yield _bar(panel, "waits", wait, wait.start, wait.end)
@@ -169,7 +170,7 @@ def _panel(number: int, panel: Panel, *, figures: bool) -> Iterator[str]:
     if figures:
         for index, line in enumerate(figure_lines(history), 1):
             y = panel.rows_bottom + FOOT + LINE * index
-            yield f'<text class="figure" x="{LEFT}" y="{y}">{escape(line)}</text>'
+            yield f'<text class="figure" x="{LEFT}" y="{y}">{in_markup(line)}</text>'
     yield "</g>"
 
 
@@ -235,7 +236,7 @@ def _bar(panel: Panel, kind: str, of: Wait | Hold, start: float, end: float) -> 
     y = panel.y(of.lane) - height / 2
     return (
         f'<rect class="bar {kind}" data-a="{start:.6f}" data-b="{end:.6f}" x="{x:.2f}" y="{y}" '
-        f'width="{wide:.2f}" height="{height}"><title>{escape(words(of))}</title></rect>'
+        f'width="{wide:.2f}" height="{height}"><title>{in_markup(words(of))}</title></rect>'
     )
 
 
@@ -244,8 +245,13 @@ def _mark(panel: Panel, mark: Mark) -> str:
     glyph = GLYPHS.get(mark.what, GLYPHS["cancelled"])
     return (
         f'<g class="mark" data-a="{mark.at:.6f}" data-y="{y}" transform="translate({x:.2f},{y})">'
-        f'<path class="{escape(mark.what)}" d="{glyph}"><title>{escape(words(mark))}</title></path></g>'
+        f'<path class="{in_markup(mark.what)}" d="{glyph}"><title>{in_markup(words(mark))}</title></path></g>'
     )
+
+
+def in_markup(text: str) -> str:
+    """Return a text for HTML and SVG, whatever characters are in it."""
+    return escape(printable(text))
 
 
 def words(one: Wait | Hold | Mark) -> str:
@@ -258,7 +264,8 @@ def words(one: Wait | Hold | Mark) -> str:
             how = ends.get(one.how, one.how)
             return f"{one.lane} waited {_duration(one.seconds)} for it, {one.mode}; {how}"
         case Hold():
-            ends = {"released": "released", "lost": "lost", "open": "holds where the log ends"}
+            still = "holds where the log ends" if one.superseded_at is None else "its end is in no log"
+            ends = {"released": "released", "lost": "lost", "open": still}
             held = f"{one.lane} held it for {_duration(one.seconds)}, {one.mode}, token {one.token}"
             return f"{held}; {ends[one.how]}"
 

@@ -34,7 +34,7 @@ def rows(history: LockHistory, columns: int) -> dict[str, str]:
 def places(history: LockHistory) -> dict[str, str]:
     """Return in words what each lane does where the log ends, if it does anything."""
     found = {}
-    held = [hold for hold in history.holds if hold.how == "open"]
+    held = [hold for hold in history.holds if hold.how == "open" and hold.superseded_at is None]
     for hold in held:
         shared = hold.mode == "shared" or hold.downgraded_at is not None
         found[hold.lane] = f"{'shares' if shared else 'holds'} {_short(hold.token)}"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from pathlib import Path
 
 from recipes.cli.history.counting import gaps, longest_waits, summary
-from recipes.cli.history.drawing import drawing, words
+from recipes.cli.history.drawing import drawing, in_markup, words
 from recipes.cli.history.spans import LockHistory
 
 __all__ = ["page"]
@@ -40,8 +39,8 @@ def page(histories: Sequence[LockHistory], title: str) -> str:
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
             OFFLINE,
-            f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
-            f"<h1>{escape(title)}</h1>",
+            f"<title>{in_markup(title)}</title><style>{STYLE}</style></head><body>",
+            f"<h1>{in_markup(title)}</h1>",
             BUTTONS,
             '<p id="said"></p>',
             f'<div id="picture">{drawing(histories, figures=False)}</div>',
@@ -54,7 +53,7 @@ def page(histories: Sequence[LockHistory], title: str) -> str:
 
 def _figures(history: LockHistory) -> Iterator[str]:
     one = summary(history)
-    yield f"<h2>{escape(history.title)}</h2>"
+    yield f"<h2>{in_markup(history.title)}</h2>"
     counts = (
         f"{one.grants} grants to {one.contenders} contenders; {one.contended:.0%} had to queue, at most "
         f"{one.longest_queue} at once; {one.lost} lost, {one.suspect} suspect, {one.requeued} requeued, "
@@ -106,4 +105,4 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def _cell(kind: str, index: int, text: str) -> str:
     css = "" if index else ' class="text"'
-    return f"<{kind}{css}>{escape(text)}</{kind}>"
+    return f"<{kind}{css}>{in_markup(text)}</{kind}>"

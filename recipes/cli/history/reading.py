@@ -109,9 +109,22 @@ def _objects(file: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield found if isinstance(found, dict) else {}
 
 
+NUMBERS = "token", "attempt", "position", "waited_s", "held_s"
+
+
 def _of_a_lock(fields: dict[str, Any]) -> bool:
+    """Return whether these are the fields of such an event, and are what they should be."""
     event = fields.get("event")
-    return isinstance(event, str) and event.partition(".")[0] in HELD and isinstance(fields.get("name"), str)
+    if not isinstance(event, str) or event.partition(".")[0] not in HELD:
+        return False
+    return isinstance(_name(fields), str) and all(
+        isinstance(fields.get(one), int | float | None) for one in NUMBERS
+    )
+
+
+def _name(fields: dict[str, Any]) -> Any:
+    """Return the name; where ``name`` is a record's of `logging`, that is the logger's."""
+    return fields.get("recipe_name", fields.get("name"))
 
 
 def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) -> str:
@@ -127,7 +140,7 @@ def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) ->
 
 def happening(fields: dict[str, Any], lane: str) -> Happening | None:
     """Return the event of a lock that a line describes; None if it describes something else."""
-    clock = next((key for key in TIMES if key in fields), None)
+    clock = next((key for key in TIMES if isinstance(fields.get(key), str | int | float)), None)
     if clock is None or not _of_a_lock(fields):
         return None
     noun, mode = fields["event"].partition(".")[0], fields.get("mode", "exclusive")
@@ -135,11 +148,11 @@ def happening(fields: dict[str, Any], lane: str) -> Happening | None:
         at=_seconds(fields[clock]),
         lane=lane,
         event=fields["event"],
-        name=fields["name"],
+        name=_name(fields),
         store=store if isinstance(store := fields.get("store"), str) else None,
         mode="shared" if held_together(noun, mode) else mode,
         token=fields.get("token"),
-        attempt=fields.get("attempt", 1),
+        attempt=fields.get("attempt") or 1,
         position=fields.get("position"),
         waited_s=fields.get("waited_s"),
         held_s=fields.get("held_s"),

@@ -57,7 +57,7 @@ class Hold:
         queued: Whether somebody was ahead.
         waited_s: How long it had waited.
         downgraded_at: From when it was shared, if it was downgraded.
-        superseded_at: When another was granted what this one, that was lost, had not reported yet.
+        superseded_at: When another was granted it, though this one's end had not been reported.
     """
 
     lane: str
@@ -289,9 +289,9 @@ class _Lane:
 
 
 def _supersede(holds: Sequence[Hold]) -> None:
-    """Find when what was lost had gone to another: a process that was stopped reports late."""
+    """Find when what was lost had gone to another: one that was stopped reports late, a killed one never."""
     for lost in holds:
-        if lost.how != "lost":
+        if lost.how not in ("lost", "open"):
             continue
         shared = lost.mode == "shared" or lost.downgraded_at is not None
         others = (

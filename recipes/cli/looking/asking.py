@@ -11,6 +11,7 @@ import click
 import recipes
 from recipes.cli import codes
 from recipes.cli.options import connected
+from recipes.cli.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,10 +52,6 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
     Importing rich for this takes as long as asking the store.
     """
-    cells = [[_printable(cell) for cell in row] for row in rows]
+    cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
-
-
-def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

@@ -62,22 +62,31 @@ RECIPES_REMAINING and RECIPES_DEADLINE, as with recipes run.
 
 
 class _Running(click.Command):
-    """A command that runs another: with ``--`` before its NAME it would take the first word for one."""
+    """A command that runs another: what is of that one must not be taken for its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse a command line without a NAME before ``--``."""
-        if "--" in args and not ctx.resilient_parsing:
-            before = args[: args.index("--")]
-            if not {"-h", "--help"} & {*before} and not self._is_named(ctx, before):
+        """Refuse a line without a NAME before ``--``, or whose command would lose options, or its ``--``."""
+        if not ctx.resilient_parsing:
+            at = args.index("--") if "--" in args else len(args)
+            before = args[:at]
+            begins = next((n for n in range(1, at) if self._given(ctx, before[: n + 1], "command")), at)
+            own, others = before[:begins], before[begins + 1 :]
+            if at < len(args) and not {"-h", "--help"} & {*own} and not self._given(ctx, own, "name"):
                 raise click.UsageError("NAME is missing: it comes before --, and the command behind", ctx)
+            if begins < at and (at < len(args) or any(word.startswith("-") for word in others)):
+                raise click.UsageError(
+                    f"put -- before the command: ... -- {' '.join(before[begins:])} ...", ctx
+                )
         return super().parse_args(ctx, args)
 
-    def _is_named(self, ctx: click.Context, words: list[str]) -> bool:
+    def _given(self, ctx: click.Context, words: list[str], argument: str) -> bool:
+        """Return whether these words have this argument in them."""
         try:
-            given, *_ = self.make_parser(ctx).parse_args(words)
+            given, *_ = self.make_parser(ctx).parse_args([*words])
         except click.UsageError:  # it is said of the whole line, or -- is what an option is given
-            return True
-        return isinstance(given.get("name"), str)
+            return argument == "name"
+        found = given.get(argument)
+        return isinstance(found, str | tuple | list) and bool(found)
 
 
 command_argument = click.argument(

@@ -86,7 +86,9 @@ class Ending:
                 return f"{title} was not {won}: {self.reason}"
             case Outcome.INTERRUPTED:
                 name = signal.Signals(self.code - codes.SIGNALLED).name
-                return f"{name} while waiting for {title}; {command[0]} was not started"
+                ran = self.command_code is not None
+                what = f"as {title} was lost" if ran else f"while waiting for {title}"
+                return f"{name} {what}; {command[0]} {_fate(self.command_code)}"
             case Outcome.NOT_STARTED | Outcome.FAILED:
                 return self.reason or ""
             case Outcome.EXITED | Outcome.SIGNALLED:
@@ -98,7 +100,9 @@ def _reserved(code: int, command: str) -> str:
     return f"{code} is the exit code of {command} itself" if code in codes.MEANINGS else ""
 
 
-def _fate(code: int) -> str:
+def _fate(code: int | None) -> str:
+    if code is None:
+        return "was not started"
     if code > codes.SIGNALLED:
         return f"was ended by {_signal(code - codes.SIGNALLED)}"
     return f"ended with exit code {code}"

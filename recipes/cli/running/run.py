@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -131,7 +131,10 @@ def _held(order: Order, signals: Signals, minder: Minder, inherited: list[int]) 
             while order.recipe == "election" and ending.outcome is Outcome.LOST and not ending.stuck:
                 order.say(f"{ending.words(order.title, order.command)}; campaigning again")
                 minder.end()
-                signals.let_end()
+                try:
+                    signals.let_end()
+                except Struck as struck:  # it was passed on, and the command has ended
+                    return replace(ending, outcome=Outcome.INTERRUPTED, code=codes.SIGNALLED + struck.number)
                 with Minder(inherited) as another:
                     ending = _once(order, client, signals, terminal, another)
             return ending
