@@ -135,15 +135,19 @@ class RedisGate(_BaseRedisGate):
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
             ValueError: A shared grant asks to write; a bad name or token.
-            Exception: What the client raises.
+            Exception: What the client raises. Where the connection broke, the commands were run, or not.
         """
         asking = ask(resource, grant, shared=shared)
         key = self.key(resource)
-
-        def steps(pipe: Any) -> None:
-            _queue(pipe, key, _remembered(pipe.hmget(key, FIELDS)).after(asking), write)
-
-        return _answers(self._client.transaction(steps, key))
+        with self._client.pipeline(True) as pipe:
+            while True:
+                try:
+                    pipe.watch(key)
+                    _queue(pipe, key, _remembered(pipe.hmget(key, FIELDS)).after(asking), write)
+                    return _answers(pipe.execute())
+                except Exception as error:
+                    if not _came_between(error):
+                        raise
 
 
 class AsyncRedisGate(_BaseRedisGate):
@@ -170,11 +174,15 @@ class AsyncRedisGate(_BaseRedisGate):
         """Same as `RedisGate.transaction`, but awaits; ``write`` is a plain function."""
         asking = ask(resource, grant, shared=shared)
         key = self.key(resource)
-
-        async def steps(pipe: Any) -> None:
-            _queue(pipe, key, _remembered(await pipe.hmget(key, FIELDS)).after(asking), write)
-
-        return _answers(await self._client.transaction(steps, key))
+        async with self._client.pipeline(True) as pipe:
+            while True:
+                try:
+                    await pipe.watch(key)
+                    _queue(pipe, key, _remembered(await pipe.hmget(key, FIELDS)).after(asking), write)
+                    return _answers(await pipe.execute())
+                except Exception as error:
+                    if not _came_between(error):
+                        raise
 
 
 @contextmanager
@@ -201,6 +209,18 @@ def _queue(pipe: Any, key: str, seen: Seen, write: Callable[[Any], object]) -> N
     pipe.multi()
     pipe.hset(key, mapping=asdict(seen))
     write(pipe)
+
+
+def _came_between(error: Exception) -> bool:
+    """Return whether another holder did; raises what broke the connection, of which the client says the same.
+
+    redis-py's own loop (`Redis.transaction`) goes on then, though the commands may have been run: twice.
+    """
+    if type(error).__name__ != "WatchError":  # of whichever client
+        return False
+    if isinstance(error.__context__, Exception):
+        raise error.__context__ from None
+    return True
 
 
 def _answers(answers: Any) -> list[Any]:
