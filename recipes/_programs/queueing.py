@@ -288,14 +288,19 @@ def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
         yield from Abandon(hold.entry.ticket)
     except BaseException:
         yield from Abandon(hold.entry.ticket)
+        yield from _tell_released(hold)
         raise
     if lost is not None:
         hold.turned_out_lost(lost)
         yield from Emit(hold.transition("lost", reason=lost))
         return False
+    yield from _tell_released(hold)
+    return True
+
+
+def _tell_released(hold: HeldState) -> Program[None]:
     now = yield from Now()
     yield from Emit(hold.transition("released", held_s=now - hold.acquired_at))
-    return True
 
 
 def verify(hold: HeldState) -> Program[bool]:

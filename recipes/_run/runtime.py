@@ -237,7 +237,9 @@ class Runtime(ABC):
 
     def give_back(self, hold: HeldState) -> None:
         """Release what is held, and have the cleaner withdraw it; never blocks, and may be called twice."""
-        hold.release(self.now(), self.emit)
+        now = self.now()
+        if hold.release(now, self.emit):
+            self.emit(hold.transition("released", held_s=now - hold.acquired_at))
         if hold.freed:
             self.withdraw_behind(hold)
 
