@@ -101,7 +101,7 @@ def connect(
             a tuple of both. Each call still has one deadline, its timeout: no pause goes past it, and a stop
             can only end it sooner, with `StoreUnavailable` (`OutcomeUnknown` for a write that may have been
             done). Tries and seconds are counted for each operation that a call asks, and waiting for the
-            turn in a queue is none. Renewing, releasing and cleaning up never stop so. None: exponential
+            turn in a queue is none. Renewing, cleaning up and observing never stop so. None: exponential
             pauses with full jitter, of at most 1 s, until the deadline.
         username: Whom to log in as, on a store on a network; with ``password``. Both may also be in
             the URL, as ``user:password@``.

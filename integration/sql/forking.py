@@ -9,6 +9,8 @@ import json
 import os
 import sys
 import time
+import traceback
+import warnings
 from typing import Any
 
 import sqlalchemy
@@ -38,27 +40,30 @@ def main() -> None:
         cursor.execute(CONNECTION[scheme])
         used.add(cursor.fetchall()[0][0])
         cursor.close()
+        connection.rollback()  # which it began
 
     for _ in range(ROUNDS):  # so that the pool has several
         grant.verify()
-    theirs, child = set(used), os.fork()
-    try:
-        if child == 0:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on, of forking beside threads
+        theirs, child = set(used), os.fork()
+    if child == 0:
+        try:
             used.clear()
             for _ in range(ROUNDS):
                 client.lock("child's").acquire(timeout=30).release()
             say(child=True, shared=len(used & theirs), used=len(used), held=grant.held)
             client.close()
-            return
-        until = time.monotonic() + SESSION_S
-        while time.monotonic() < until:
-            client.lock("beside").acquire(timeout=30).release()
-        os.waitpid(child, 0)
-        say(child=False, held=grant.held, verified=grant.verify(), released=grant.release())
-        client.close()
-    finally:
-        if child == 0:
+        except BaseException:
+            traceback.print_exc()
+        finally:
             os._exit(0)
+    until = time.monotonic() + SESSION_S
+    while time.monotonic() < until:
+        client.lock("beside").acquire(timeout=30).release()
+    os.waitpid(child, 0)
+    say(child=False, held=grant.held, verified=grant.verify(), released=grant.release())
+    client.close()
 
 
 def say(**found: Any) -> None:

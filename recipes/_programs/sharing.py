@@ -257,7 +257,7 @@ def _leave_out(parts: Partitioning) -> Program[bool]:
     try:
         yield from rewrite(member, "", None, EVERYBODY.depth)
     except StoreError:
-        return False
+        return not member.mark  # as the store shows it: it may never have been written
     except ClientClosed:  # its session ends
         return True
     return True

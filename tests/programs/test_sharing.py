@@ -332,6 +332,15 @@ def test_what_cannot_be_written_down_as_it_ends_is_tried_again(bench: Bench) -> 
     assert bench.parts.over
 
 
+def test_a_mark_that_could_never_be_written_is_not_to_be_cleared(bench: Bench) -> None:
+    bench.here("a")
+    own = Listing((Contender("q/a", "id of a", token=7),))
+    bench.run(Rewrite=StoreRefused("s", "no"), List=own)
+    assert isinstance(bench.parts.topic.error, StoreRefused)
+    assert bench.parts.over
+    assert bench.paused == []
+
+
 @pytest.mark.parametrize("how", ["left", "lost"])
 def test_one_that_is_a_member_no_more_writes_nothing_down(bench: Bench, how: str) -> None:
     def ends() -> None:

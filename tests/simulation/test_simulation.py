@@ -200,22 +200,20 @@ def test_what_a_failover_has_brought_back_is_not_gone() -> None:
 
 def test_a_lock_whose_key_was_deleted_may_be_held_on_when_the_server_was_started_since() -> None:
     """The oracle forbade that once: for a while after its start Redis has renewals write such keys anew."""
-    world = World(0)
-    world.now = 100.0
-    store = SimpleNamespace(lost_at=0.0, began_at=0.0)
-    oracle = Oracle(world, store, ttl_s=4.0)
-    client = SimpleNamespace(paused=False, healthy_since=0.0)
+    world, store = World(0), SimpleNamespace(lost_at=0.0, began_at=0.0)
+    oracle, at = Oracle(world, store, ttl_s=4.0), world.now
+    client = SimpleNamespace(paused=False, healthy_since=at)
     hold = SimpleNamespace(
         session=object(), turn=None, entry=SimpleNamespace(token=5, ticket=SimpleNamespace(queue="q"))
     )
-    oracle.live, oracle.born["q", 5] = [(client, hold)], 1.0
-    oracle.removed["q", 5] = 50.0
-    store.began_at = 51.0  # one that was removed from the queue stays so
+    oracle.live, oracle.born["q", 5] = [(client, hold)], at
+    oracle.removed["q", 5] = at + 50.0
+    world.now, store.began_at = at + 100.0, at + 51.0  # one that was removed from the queue stays so
     with pytest.raises(Violation, match="L7"):
         oracle._noticed()
     oracle.deprived.add(("q", 5))
     oracle._noticed()
-    store.began_at = 49.0
+    store.began_at = at + 49.0
     with pytest.raises(Violation, match="L7"):
         oracle._noticed()
 

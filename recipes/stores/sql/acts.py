@@ -462,7 +462,9 @@ class Acts:
         said_now = [say.say(name, self._me, now, exchange.receipt)]
         if not exchange.settles:
             said_now.append(say.erase(name) if write.data is None else say.set(name, now, write.data))
-        *_, lives = yield (*said_now, say.stays(self._me))  # last: a renewal may have to wait from then on
+        # The session's row last: on MySQL a renewal waits for it. `end` locks it first, so that no receipt is
+        # left behind; the two may wait for each other, and the database has one of them begin again.
+        *_, lives = yield (*said_now, say.stays(self._me))
         if not lives:  # a late copy: nobody would delete its receipt
             raise SessionLost(ENDED)
         if exchange.settles:

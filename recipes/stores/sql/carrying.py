@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
+from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S, PLAIN_MODE
 from recipes.stores.sql.requests import Act, Ask, Work
 from recipes.stores.sql.texts import Said, Texts, call_of
 
@@ -24,12 +24,15 @@ _BOUND, _AS_BEFORE = (
         {
             "@recipes_waits": "@@innodb_lock_wait_timeout",
             "@recipes_idle": "@@wait_timeout",
+            "@recipes_mode": "@@sql_mode",
             "SESSION innodb_lock_wait_timeout": LOCK_WAIT_S,
             "SESSION wait_timeout": IDLE_S,
+            "SESSION sql_mode": PLAIN_MODE,
         },
         {
             "SESSION innodb_lock_wait_timeout": "@recipes_waits",
             "SESSION wait_timeout": "@recipes_idle",
+            "SESSION sql_mode": "@recipes_mode",
         },
     )
 )
@@ -136,6 +139,7 @@ def bounded(connection: Connection) -> Generator[None]:
     """Have MySQL end soon what waits or stands still in the block, on a connection with other settings.
 
     Else a process that is stopped there keeps a row locked for hours: as long as its connection may be idle.
+    And have it read bytes as they are.
     """
     said(connection, _BOUND)
     try:

@@ -22,14 +22,17 @@ from recipes.stores.secret import Secret
 from recipes.stores.sql.descriptors import guard
 from recipes.stores.streams import told
 
-__all__ = ["IDLE_S", "LOCK_WAIT_S", "Bound", "Driver", "Target", "driver_of"]
+__all__ = ["IDLE_S", "LOCK_WAIT_S", "PLAIN_MODE", "Bound", "Driver", "Target", "driver_of"]
 
 LOCK_WAIT_S = 2
 """So long an act waits for a row that somebody else has locked."""
 IDLE_S = 5
 """So long a transaction may stand still before the server ends it: its process was stopped, or cut off."""
+PLAIN_MODE = "REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
+"""The mode in which MySQL reads what asyncmy sends of bytes as those bytes, whatever the server's is."""
 CONNECT_S = 5
-MOST_CONNECTIONS = 10
+MOST_CONNECTIONS = 11
+"""As many as there are workers, and the one that listens, until it is taken out of the pool."""
 ASYNCIO = "sqlalchemy.ext.asyncio"
 """Brings the whole of SQLAlchemy's ORM along: imported only where it is used."""
 RECYCLE_S = 30
@@ -189,9 +192,12 @@ class Bound:
 
         A child that was forked must not send anything on its parent's.
         """
-        if self.asynchronous:
-            return self._engine if self._in_its_loop() else import_module(ASYNCIO).AsyncEngine(self._like())
-        return self._engine if os.getpid() == self._pid else self._like()
+        here = os.getpid() == self._pid
+        if not self.asynchronous:
+            return self._engine if here else self._like()
+        if here and self._in_its_loop():
+            return self._engine
+        return import_module(ASYNCIO).AsyncEngine(self._like())
 
     def _in_its_loop(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -278,9 +284,8 @@ def _prepare_mysql(connection: Any, record: Any) -> None:
     cursor.execute("SELECT VERSION()")
     ((version,),) = cursor.fetchall()
     ends = f", idle_transaction_timeout = {IDLE_S}" if "MariaDB" in version else ""
-    # With that mode what asyncmy sends of bytes is read as other bytes.
-    mode = "sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
-    said = f"innodb_lock_wait_timeout = {LOCK_WAIT_S}, wait_timeout = {2 * RECYCLE_S}{ends}, {mode}"
+    said = f"innodb_lock_wait_timeout = {LOCK_WAIT_S}, wait_timeout = {2 * RECYCLE_S}{ends}"
+    said += f", sql_mode = {PLAIN_MODE}"
     cursor.execute(f"SET SESSION {said}")
     cursor.close()
     connection.commit()

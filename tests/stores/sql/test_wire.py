@@ -278,10 +278,14 @@ def test_on_the_engine_of_a_user_mysql_ends_what_stands_still(monkeypatch: pytes
     before, act, behind = bounding(Transact(long), Locked(), monkeypatch, own=False)
     assert "SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5" in before
     assert "@recipes_waits = @@innodb_lock_wait_timeout, @recipes_idle = @@wait_timeout" in before
+    assert "@recipes_mode = @@sql_mode" in before
+    assert "SESSION sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')" in before
     assert act == "the act"
-    assert behind.removeprefix("SET ") == (
-        "SESSION innodb_lock_wait_timeout = @recipes_waits, SESSION wait_timeout = @recipes_idle"
-    )
+    assert behind.removeprefix("SET ").split(", ") == [
+        "SESSION innodb_lock_wait_timeout = @recipes_waits",
+        "SESSION wait_timeout = @recipes_idle",
+        "SESSION sql_mode = @recipes_mode",
+    ]
 
 
 @pytest.mark.parametrize(("reads", "own"), [(True, False), (False, True)])
