@@ -87,17 +87,26 @@ def test_a_process_with_too_many_files_open_says_so(tmp_path: Path, free: int) -
     try:
         for one in filling[:free]:
             os.close(one)
+        left = sum(not _is_open(number) for number in range(max(filling) + 1))
         try:
             client.open()
         except recipes.StoreUnavailable as error:
             assert "Too many open files" in str(error)  # noqa: PT017 - it may also work
         else:
-            assert free > 4
+            assert left > 4  # a thread of another test may have closed one more
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
         for one in filling[free:]:
             os.close(one)
         client.close()
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def test_what_is_refused_is_one_error_and_no_chain_of_them(tmp_path: Path) -> None:
