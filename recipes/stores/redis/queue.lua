@@ -384,8 +384,9 @@ end
 -- and what waits be granted.
 local value = act == 'get' or act == 'put'
 if not value and act ~= 'join' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
-if act == 'get' then call('DEL', Q, E) end  -- which there never are: so a server that is a replica by now refuses
-if not value and call('EXISTS', M) == 0 then  -- it was deleted, or evicted; or this is of another program
+local known_of = call('EXISTS', M) == 1
+if act == 'get' and not known_of then call('DEL', Q, E) end  -- so a server that is a replica by now refuses
+if not value and not known_of then  -- it was deleted, or evicted; or this is of another program
   for _, key in ipairs({Q, E}) do
     local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
     if first.err or first[1] ~= first[2] then  -- a token is its own score
