@@ -370,3 +370,14 @@ class HeldState:
     def transition(self, what: str, **fields: Any) -> Transition:
         """Return the record of something that happens to it: "released", "lost" ..."""
         return happened(what, self.labels, token=self.entry.token, **fields)
+
+    def release_to_report(self, now: float) -> list[Transition]:
+        """Return what is to be reported of its release: nothing if there is none, or it was returned before.
+
+        Of all that may report it (the release, whatever follows an interrupt of that, the end of the client)
+        one does.
+        """
+        mark = (self.entry.ref,)  # one of its own
+        if not self.released or self._end.setdefault("reported", mark) is not mark:
+            return []
+        return [self.transition("released", held_s=now - self.acquired_at)]

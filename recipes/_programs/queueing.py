@@ -50,6 +50,7 @@ __all__ = [
     "due_at",
     "open_session",
     "release",
+    "report_release",
     "tell_end",
     "try_acquire",
     "verify",
@@ -288,19 +289,20 @@ def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
         yield from Abandon(hold.entry.ticket)
     except BaseException:
         yield from Abandon(hold.entry.ticket)
-        yield from _tell_released(hold)
+        yield from report_release(hold)
         raise
     if lost is not None:
         hold.turned_out_lost(lost)
         yield from Emit(hold.transition("lost", reason=lost))
         return False
-    yield from _tell_released(hold)
+    yield from report_release(hold)
     return True
 
 
-def _tell_released(hold: HeldState) -> Program[None]:
-    now = yield from Now()
-    yield from Emit(hold.transition("released", held_s=now - hold.acquired_at))
+def report_release(hold: HeldState) -> Program[None]:
+    """Emit that it was released, if nobody has."""
+    for transition in hold.release_to_report((yield from Now())):
+        yield from Emit(transition)
 
 
 def verify(hold: HeldState) -> Program[bool]:

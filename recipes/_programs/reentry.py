@@ -157,3 +157,7 @@ class Reentry(HeldState):
     def lost(self, now: float) -> str | None:
         """Return why it is lost, by what was reported or by the clock; None if it is not."""
         return self.reason if self._end else self._whole.lost(now)
+
+    def release_to_report(self, now: float) -> list[Transition]:
+        """Return what is to be reported of the release of the whole, by the last to leave."""
+        return self._whole.release_to_report(now) if self.last else []

@@ -13,7 +13,15 @@ from typing import Any
 
 from recipes._contract.operations import Program
 from recipes._programs.hold import RELEASED, HeldState
-from recipes._programs.queueing import Attempt, acquire, all_held, release, try_acquire, verify
+from recipes._programs.queueing import (
+    Attempt,
+    acquire,
+    all_held,
+    release,
+    report_release,
+    try_acquire,
+    verify,
+)
 from recipes._programs.steps import Abandon, Emit, Now
 from recipes._record import record
 from recipes.errors import LockTimeout, SessionLost
@@ -99,7 +107,7 @@ class Together(HeldState):
             self.turned_out_lost(reason)
         elif not self.lose(reason):
             return
-        self._tell(happened("lost", self.labels, reason=reason))
+        self._tell(self.transition("lost", reason=reason))
 
     @property
     def parts(self) -> tuple[HeldState, ...]:
@@ -143,6 +151,15 @@ class Together(HeldState):
     def grants(self) -> list[Any]:
         """The grant of the whole."""
         return [self.grant]
+
+    def transition(self, what: str, **fields: Any) -> Transition:
+        """Return the record of something that happens to it; the whole has no token."""
+        return happened(what, self.labels, **fields)
+
+    def release_to_report(self, now: float) -> list[Transition]:
+        """Return what is to be reported of the release of each part, the last first, and of the whole."""
+        parts = [one for part in reversed(self._holds) for one in part.release_to_report(now)]
+        return [*parts, *super().release_to_report(now)]
 
 
 def _reason(part: HeldState, reason: str) -> str:
@@ -204,14 +221,12 @@ def try_all(whole: Whole) -> Program[Whole | None]:
 
 def release_all(hold: Together, *, wait: bool = True) -> Program[bool]:
     """Delete the contenders of all parts that were released, the last first; see `release`."""
-    now = yield from Now()
     held = hold.released
     while hold.leaving:
         part = hold.leaving.pop(0)
         if part.freed and not (yield from release(part, wait=wait)):
             held = False
-    if held:
-        yield from Emit(happened("released", hold.labels, held_s=now - hold.acquired_at))
+    yield from report_release(hold)
     return held
 
 

@@ -238,10 +238,11 @@ class Runtime(ABC):
     def give_back(self, hold: HeldState) -> None:
         """Release what is held, and have the cleaner withdraw it; never blocks, and may be called twice."""
         now = self.now()
-        if hold.release(now, self.emit):
-            self.emit(hold.transition("released", held_s=now - hold.acquired_at))
+        hold.release(now, self.emit)
         if hold.freed:
             self.withdraw_behind(hold)
+        for transition in hold.release_to_report(now):
+            self.emit(transition)
 
     def withdraw_behind(self, hold: HeldState) -> None:
         """Have the cleaner withdraw what was held, as far as it was released and is still there."""
@@ -352,7 +353,8 @@ class Runtime(ABC):
         """Tell, at the end of closing, the calls in progress, and about the grants that were held."""
         self.state.tell(SessionEvent())
         for hold in released:
-            self.emit(hold.transition("released", held_s=now - hold.acquired_at))
+            for transition in hold.release_to_report(now):
+                self.emit(transition)
 
     def note(self) -> str:
         """Return what others may read beside a contender that joins now; nothing unless asked for."""

@@ -752,8 +752,15 @@ def hold() -> HeldState:
     return HeldState(entry(), session(), "owner", 90.0, {**LABELS, "attempt": 1})
 
 
+def released() -> HeldState:
+    """One that its caller has ended, as `release` assumes."""
+    held = hold()
+    assert held.release(100.0)
+    return held
+
+
 def test_release_deletes_the_own_contender() -> None:
-    played = play(release(hold()), Script(Withdraw=True))
+    played = play(release(released()), Script(Withdraw=True))
     assert played.kinds == ["Withdraw", "Now", "Emit"]
     assert played.only(Withdraw) == Withdraw(ticket(1), entry())
     assert (played.result, played.events) == (True, ["lock.released"])
@@ -778,7 +785,7 @@ def test_release_of_what_was_lost_before_is_a_loss(answer: Any, reason: str) -> 
     [(StoreUnavailable("s", "x"), True), (StoreRefused("s", "x"), True), (Expired(), True)],
 )
 def test_release_leaves_to_the_cleaner_what_it_cannot_settle(error: Any, result: Any) -> None:
-    played = play(release(hold()), Script(Withdraw=error))
+    played = play(release(released()), Script(Withdraw=error))
     assert played.kinds == ["Withdraw", "Abandon", "Now", "Emit"]
     assert played.abandoned == [ticket(1)]
     assert played.result is result

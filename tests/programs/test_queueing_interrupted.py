@@ -22,7 +22,7 @@ from recipes._rules.readwrite import SHARED
 from recipes.errors import ClientClosed, LockTimeout, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from tests.programs.stepping import Script, admitted, advance, entry, others, play, session, snapshot, ticket
 from tests.programs.test_keep import Keeping
-from tests.programs.test_queueing import attempt, hold
+from tests.programs.test_queueing import attempt, hold, released
 
 INTERRUPTS = [KeyboardInterrupt, asyncio.CancelledError, SystemExit, MemoryError]
 ERRORS = [*INTERRUPTS, Expired, lambda: StoreUnavailable("s", "x"), lambda: SessionLost("x"), ClientClosed]
@@ -116,7 +116,7 @@ def test_closing_a_program_yields_nothing(case: str) -> None:
     keeping = Keeping(renewals=2)
     program, script = {
         **CASES,
-        "release": (lambda: release(hold()), lambda: Script(Withdraw=True)),
+        "release": (lambda: release(released()), lambda: Script(Withdraw=True)),
         "verify": (lambda: verify(hold()), lambda: Script(Check=Checked(True, frozenset()))),
         "downgrade": (lambda: downgrade(hold()), lambda: Script(Rewrite=1)),
         "clean": (lambda: clean(Job(session(), None)), lambda: Script(End=None)),
@@ -140,7 +140,7 @@ def test_interrupted_in_the_cleanup_of_an_interruption() -> None:
 def test_release_interrupted(make_error: Any) -> None:
     for step in range(3):
         error = make_error()
-        played = play(release(hold()), Script(Withdraw=True), fail_at=step, error=error)
+        played = play(release(released()), Script(Withdraw=True), fail_at=step, error=error)
         assert played.error is error
         assert played.abandoned == ([ticket(1)] if step == 0 else []), "else it is deleted already"
 

@@ -440,6 +440,66 @@ def test_an_interrupt_of_try_and_release(
     assert client.grants == []
 
 
+@contextlib.contextmanager
+def reported() -> Iterator[list[tuple[str, Any]]]:
+    """Note the releases that are reported meanwhile, each with its token."""
+    seen: list[tuple[str, Any]] = []
+    stop = subscribe(lambda t: seen.append((t.event, t.token)) if t.event.endswith("released") else None)
+    try:
+        yield seen
+    finally:
+        stop()
+
+
+@pytest.mark.parametrize("kind", ["Withdraw", "before"])
+def test_a_release_that_is_interrupted_is_reported_once(
+    backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It was not, or (of a re-entrant lock) where the lock was held on; spans of it never ended."""
+    grant = client.lock("x").acquire()
+    with reported() as seen:
+        if kind == "Withdraw":
+            backend.before = on("Withdraw", KeyboardInterrupt)
+        else:
+            monkeypatch.setattr(grant, "_withdrawal", once_interrupted(grant._withdrawal))
+        with pytest.raises(KeyboardInterrupt):
+            grant.release()
+        assert not grant.release()
+        client.close()
+    assert seen == [("lock.released", grant.token)]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_of_a_multi_lock_each_part_and_the_whole_are_reported_once(
+    backend: FaultyBackend, client: Client, behind: bool
+) -> None:
+    part, other = client.lock("x"), client.lock("y")
+    grant = client.multilock(part, other).acquire()
+    tokens = [grant[one].token for one in (other, part)]
+    with reported() as seen:
+        if behind:
+            grant._release_behind()
+        else:
+            backend.before = on("Withdraw", KeyboardInterrupt)
+            with pytest.raises(KeyboardInterrupt):
+                grant.release()
+        client.close()
+    assert seen == [*(("lock.released", token) for token in tokens), ("multilock.released", None)]
+
+
+def test_an_entry_that_is_left_behind_reports_no_release_while_the_lock_is_held(client: Client) -> None:
+    lock = client.rlock("x")
+    outer = lock.acquire()
+    inner = lock.acquire()
+    with reported() as seen:
+        inner._release_behind()
+        assert (seen, outer.held, inner.held) == ([], True, False)
+        outer._release_behind()
+        outer._release_behind()
+        client.close()
+    assert seen == [("lock.released", outer.token)]
+
+
 def test_an_interrupt_while_waiting(
     backend: FaultyBackend, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
