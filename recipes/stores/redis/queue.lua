@@ -382,11 +382,11 @@ if starting > 0 and grants then
 end
 -- Once a run has written, Redis lets it go on with its memory used up: what is held can be renewed and released,
 -- and what waits be granted.
-local value = act == 'get' or act == 'put'
-if not value and act ~= 'join' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
-local known_of = call('EXISTS', M) == 1
-if act == 'get' and not known_of then call('DEL', Q, E) end  -- so a server that is a replica by now refuses
-if not value and not known_of then  -- it was deleted, or evicted; or this is of another program
+local of_value = act == 'get' or act == 'put'
+if not of_value and act ~= 'join' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
+local missing = call('EXISTS', M) == 0  -- it was deleted, or evicted; or Q and E are another program's
+if missing and act == 'get' then call('DEL', Q, E)  -- there are none: so a server that is a replica by now refuses
+elseif missing and act ~= 'put' then
   for _, key in ipairs({Q, E}) do
     local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
     if first.err or first[1] ~= first[2] then  -- a token is its own score
@@ -396,7 +396,7 @@ if not value and not known_of then  -- it was deleted, or evicted; or this is of
   end
 end
 held = call('HGET', M, 'held') or nil
-if plain and act ~= 'get' and act ~= 'put' then
+if plain and not of_value then
   local seen = redis.pcall('GET', K)
   if type(seen) == 'table' then seen = 'a ' .. call('TYPE', K).ok end
   if held and seen ~= held and starting <= 0 then  -- it was deleted, taken over, or its time is up
