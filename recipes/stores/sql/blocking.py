@@ -24,6 +24,7 @@ from recipes._section import section
 from recipes.errors import StoreUnavailable
 from recipes.stores.descriptors import leave
 from recipes.stores.sql.descriptors import taken
+from recipes.stores.sql.engines import WORKERS
 from recipes.stores.sql.meaning import is_ours, meaning
 from recipes.stores.sql.requests import Listen, Transact
 from recipes.stores.sql.settings import Settings
@@ -37,12 +38,6 @@ LISTEN_WITHIN_S = 2.0
 RETRY_S = 1.0
 LOOK_S = 1.0
 CLOSED = "this connection is closed"
-LANES = 2, 4, 4
-"""How many workers do what is about the session, what joins, and all else.
-
-The second of the session goes on where the first connects to a server that does not answer: until it has
-connected, nobody can hang up on it.
-"""
 
 
 class _Job:
@@ -171,7 +166,7 @@ class SqlConnection(Connection):
         self._settings = settings
         self._wire = Wire(settings)
         self._made: dict[str, Any] = {}
-        self._session, self._joins, self._others = (_Lane(most, self._work) for most in LANES)
+        self._session, self._joins, self._others = (_Lane(most, self._work) for most in WORKERS)
         self._under_way: dict[_Job, None] = {}
         self._over = threading.Event()
         self._listener: _Listener | None = None

@@ -22,7 +22,7 @@ from recipes.stores.secret import Secret
 from recipes.stores.sql.descriptors import guard
 from recipes.stores.streams import told
 
-__all__ = ["IDLE_S", "LOCK_WAIT_S", "PLAIN_MODE", "Bound", "Driver", "Target", "driver_of"]
+__all__ = ["IDLE_S", "LOCK_WAIT_S", "PLAIN_MODE", "WORKERS", "Bound", "Driver", "Target", "driver_of"]
 
 LOCK_WAIT_S = 2
 """So long an act waits for a row that somebody else has locked."""
@@ -31,8 +31,14 @@ IDLE_S = 5
 PLAIN_MODE = "REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
 """The mode in which MySQL reads what asyncmy sends of bytes as those bytes, whatever the server's is."""
 CONNECT_S = 5
-MOST_CONNECTIONS = 11
-"""As many as there are workers, and the one that listens, until it is taken out of the pool."""
+WORKERS = 2, 4, 4
+"""How many of a blocking client do what is about the session, what joins, and all else.
+
+The second of the session goes on where the first connects to a server that does not answer: until it has
+connected, nobody can hang up on it.
+"""
+MOST_CONNECTIONS = sum(WORKERS) + 1
+"""With the one that listens, until it is taken out of the pool."""
 ASYNCIO = "sqlalchemy.ext.asyncio"
 """Brings the whole of SQLAlchemy's ORM along: imported only where it is used."""
 RECYCLE_S = 30
