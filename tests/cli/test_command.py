@@ -206,9 +206,11 @@ def test_a_command_without_a_name_is_not_run_under_its_first_word(
         assert "NAME is missing: it comes before --, and the command behind" in _unwrapped(capsys)
     assert main([by, *store, "--", "--help"]) == codes.WRONG
     assert orders == []
-    for words in (["x", "--", "echo"], ["x", "echo"], ["--timeout", "5", "x", "--", "echo", "--", "date"]):
+    timed = ["--timeout", "5", "x", "--", "echo", "--", "date"]
+    for words in (["x", "--", "echo"], ["x", "echo"], ["x", "cat", "-"], timed):
         assert main([by, *store, *words]) == 0
-    assert [order.name for order in orders] == ["x"] * 3
+    assert [order.name for order in orders] == ["x"] * 4
+    assert orders[2].command == ("cat", "-")
     assert main([by, "--help", "--", "echo"]) == 0
 
 

@@ -16,6 +16,9 @@ import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes
+from recipes.cli.running import run as running
+from recipes.cli.running.ending import Ending, Outcome
+from recipes.cli.running.signals import Signals, Struck
 from tests.cli.runs import STRUCK, Run, recipes_run
 
 SOON_S = 60.0
@@ -51,6 +54,24 @@ def follows(client: recipes.Client, token: int) -> bool:
 def candidates(client: recipes.Client, count: int) -> bool:
     """Whether there are so many, the leader among them, soon."""
     return servers.eventually(lambda: len(client.election("x").contenders()) == count, SOON_S)
+
+
+def test_a_signal_as_leadership_is_lost_hides_nothing_of_the_command(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was said not to have been started, and the report had neither its end nor the token."""
+
+    def struck(signals: Signals) -> None:
+        raise Struck(signal.SIGTERM)
+
+    lost = Ending(Outcome.LOST, codes.LOST, "expired", 143, 7)
+    monkeypatch.setattr(running, "_once", lambda *_: lost)
+    monkeypatch.setattr(Signals, "let_end", struck)
+    order = running.Order("x", url, ("serve",), recipe="election", report=tmp_path / "report.json")
+    assert running.run(order) == codes.SIGNALLED + signal.SIGTERM
+    assert "SIGTERM as election 'x' was lost; serve was ended by SIGTERM" in capsys.readouterr().err
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["outcome"], report["command_code"], report["token"]) == ("interrupted", 143, 7)
 
 
 def test_the_exit_code_is_the_command_s_and_it_resigns(url: str, tmp_path: Path) -> None:

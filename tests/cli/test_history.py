@@ -238,6 +238,13 @@ def test_a_line_that_is_odd_is_another(odd: dict[str, Any]) -> None:
     assert (len(found.happenings), found.other) == (4, 1)
 
 
+def test_a_time_that_is_none_is_no_clock() -> None:
+    """With it as one of those since boot the log was said to have two."""
+    by_day = [{**one, "timestamp": one["at"], "at": None} for one in HAND_OVER]
+    del by_day[0]["at"]
+    assert len(log(*by_day).happenings) == 5
+
+
 def test_the_name_of_a_logger_is_none_of_a_lock() -> None:
     found = log({**HAND_OVER[0], "name": "recipes", "recipe_name": "nightly"})
     assert found.happenings[0].name == "nightly"

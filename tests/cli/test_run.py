@@ -83,6 +83,7 @@ def test_wrong_arguments_have_a_code_of_their_own(url: str) -> None:
         (["psql", "-h", "db", "-f", "x.sql"], "put -- before the command: ... -- psql -h db"),
         (["rsync", "--quiet", "a"], "put -- before the command"),
         (["git", "checkout", "--", "file"], "put -- before the command: ... -- git checkout ..."),
+        (["cat", "-", "-n"], "put -- before the command: ... -- cat - -n"),
         (["--ttl", "1", "--", "true"], "a number of seconds of at least 2"),
         (["--grace", "6", "--", "true"], "more than a third of --ttl"),
         (["--try", "--timeout", "3", "--", "true"], "--try does not wait"),

@@ -14,6 +14,7 @@ from recipes.events import HELD, held_together
 __all__ = ["Happening", "Log", "NoEvents", "happening", "read"]
 
 TIMES = ("at", "timestamp", "time", "ts")
+NUMBERS = ("token", "attempt", "position", "waited_s", "held_s")
 LANES: tuple[tuple[str, ...], ...] = (("worker",), ("host", "pid", "thread"), ("process", "thread"))
 """Fields that say who it was, in order of preference."""
 
@@ -89,7 +90,7 @@ def read(files: Sequence[tuple[str, IO[str]]], lane: str | None = None) -> Log:
             if one is None:
                 other += 1
                 continue
-            clocks.add("at" if "at" in fields else "timestamp")
+            clocks.add("at" if _clock(fields) == "at" else "timestamp")
             found.append(one)
     if not found:
         raise NoEvents(f"no event of a lock among {other} lines; write a log with recipes.events.log_json()")
@@ -109,9 +110,6 @@ def _objects(file: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield found if isinstance(found, dict) else {}
 
 
-NUMBERS = "token", "attempt", "position", "waited_s", "held_s"
-
-
 def _of_a_lock(fields: dict[str, Any]) -> bool:
     """Return whether these are the fields of such an event, and are what they should be."""
     event = fields.get("event")
@@ -120,6 +118,11 @@ def _of_a_lock(fields: dict[str, Any]) -> bool:
     return isinstance(_name(fields), str) and all(
         isinstance(fields.get(one), int | float | None) for one in NUMBERS
     )
+
+
+def _clock(fields: dict[str, Any]) -> str | None:
+    """Return which field says when it was."""
+    return next((key for key in TIMES if isinstance(fields.get(key), str | int | float)), None)
 
 
 def _name(fields: dict[str, Any]) -> Any:
@@ -140,7 +143,7 @@ def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) ->
 
 def happening(fields: dict[str, Any], lane: str) -> Happening | None:
     """Return the event of a lock that a line describes; None if it describes something else."""
-    clock = next((key for key in TIMES if isinstance(fields.get(key), str | int | float)), None)
+    clock = _clock(fields)
     if clock is None or not _of_a_lock(fields):
         return None
     noun, mode = fields["event"].partition(".")[0], fields.get("mode", "exclusive")

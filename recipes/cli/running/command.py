@@ -73,7 +73,7 @@ class _Running(click.Command):
             own, others = before[:begins], before[begins + 1 :]
             if at < len(args) and not {"-h", "--help"} & {*own} and not self._given(ctx, own, "name"):
                 raise click.UsageError("NAME is missing: it comes before --, and the command behind", ctx)
-            if begins < at and (at < len(args) or any(word.startswith("-") for word in others)):
+            if begins < at and (at < len(args) or any(word[:1] == "-" != word for word in others)):
                 raise click.UsageError(
                     f"put -- before the command: ... -- {' '.join(before[begins:])} ...", ctx
                 )
