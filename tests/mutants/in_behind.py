@@ -7,10 +7,13 @@ from types import ModuleType
 from recipes._api.observing import _Observing
 from recipes._api.sharing import BasePartitions
 from recipes._programs import cleaner, sharing
+from recipes._programs.hold import HeldState
+from recipes._programs.reentry import Reentry
 from recipes._programs.together import Together
 from recipes._rules import holding
 from recipes._run import interpreter, lanes
 from recipes._run.hub import Hub
+from recipes._run.runtime import Runtime
 from recipes.grant import AsyncGrant
 from recipes.stores.sql import carrying
 from recipes.stores.sql.acts import Acts
@@ -28,6 +31,7 @@ ACTS, PROTOCOL = "tests/stores/test_sql_acts.py", "tests/stores/test_sql_protoco
 WIRE, ENGINES, LANES = (f"tests/stores/sql/test_{one}.py" for one in ("wire", "options", "blocking"))
 SHARE, RETRIES = "tests/programs/test_sharing.py", "tests/run/test_retries.py"
 SIDE_BY_SIDE, DOUBT = "tests/run/test_lanes.py", "tests/run/test_doubt.py"
+ENDS = "tests/run/test_blocking.py"
 
 
 def _bug(  # noqa: PLR0917 - a line each
@@ -62,7 +66,7 @@ BEHIND = [
     _bug("what a child has made is not disposed of", ENGINES, SqlConnection, "close",
          "engine is not self._settings.theirs", "self._settings.own"),
     _bug("a renewal that connects keeps others waiting", LANES, SqlConnection, "__init__",
-         "for most in LANES", "for most in (1, 4, 4)"),
+         "for most in WORKERS", "for most in (1, 4, 4)"),
     _bug("after an error the others leave it a share", SHARE, sharing, "share",
          "counts = counts and not (yield from _leave_out(parts))", "counts = False"),
     _bug("a mark that cannot be cleared is left", SHARE, sharing, "_leave_out",
@@ -85,7 +89,7 @@ BEHIND = [
          "call.lasting = parent.lasting", "pass"),
     _bug("a task stays cancelled", "tests/run/test_tasks.py", AsyncGrant, "__aexit__",
          "body.uncancel() <= self._cancelling", "body.cancelling() <= self._cancelling + 1"),
-    _bug("the wait for the end of the whole sleeps on", "tests/run/test_blocking.py", Together, "_on_end_of",
+    _bug("the wait for the end of the whole sleeps on", ENDS, Together, "_on_end_of",
          "if self.on_end is not None:", "if False:"),
     _bug("what a lost session gave up may come behind a read", DOUBT, interpreter, "_settle_first",
          "(session, *before)", "(session,)"),
@@ -95,6 +99,14 @@ BEHIND = [
          "if one is session:", "if True:"),
     _bug("what is settled is in doubt for ever", DOUBT, cleaner, "clean",
          "job.session.doubts.pop(job.write.number, None)", "pass"),
+    _bug("what an interrupt left of a release is reported by nobody", ENDS, Runtime, "give_back",
+         "hold.release_to_report(now)", "()"),
+    _bug("an entry that is left reports a release", ENDS, Reentry, "release_to_report",
+         "if self.last else []", "or [self.transition('released')]"),
+    _bug("a release is reported twice", ENDS, HeldState, "release_to_report",
+         ' or self._end.setdefault("reported", mark) is not mark', ""),
+    _bug("of a multi-lock the whole is reported alone", ENDS, Together, "release_to_report",
+         "[*parts, *super().release_to_report(now)]", "HeldState.release_to_report(self, now)"),
     _bug("each holder adds up those ahead of it", "tests/rules/test_permits.py", holding, "granted",
          "if rule.weight is not None:", "if False:"),
 ]  # fmt: skip
