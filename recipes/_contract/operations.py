@@ -32,6 +32,7 @@ __all__ = [
     "Enqueue",
     "Entry",
     "Evict",
+    "Guard",
     "List",
     "Listing",
     "Look",
@@ -91,6 +92,20 @@ class Entry:
     ticket: Ticket
     ref: str
     token: int
+
+
+@record
+class Guard:
+    """A contender that has to stand at the moment of a write.
+
+    Attributes:
+        entry: Which, as it was created.
+        unchanged: It must not have been rewritten since: a writer that downgraded guards no write that
+            counts on nobody else.
+    """
+
+    entry: Entry
+    unchanged: bool = False
 
 
 @record
@@ -351,14 +366,14 @@ class Write(StoreOp[Written]):
         data: What; None: delete it.
         number: Which write of the session this is: no other to this key has the same.
         if_version: The version that it must have now; 0: there must be none; None: whatever there is.
-        guards: Contenders that have to stand, as they were created, at the moment of the write.
+        guards: What has to stand at the moment of the write.
     """
 
     key: str
     data: bytes | None
     number: int
     if_version: int | None = None
-    guards: tuple[Entry, ...] = ()
+    guards: tuple[Guard, ...] = ()
 
 
 @record

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.contenders import DOWNGRADED, Contender
+from recipes._contract.operations import Guard
 from recipes._programs.lease import SessionClock
 from recipes._programs.waiters import InProcessWaiters
+from recipes._rules.exclusive import WRITER
 from recipes._rules.registry import rule_of
 from recipes.events import Transition, happened, titled
 
@@ -281,6 +283,10 @@ class HeldState:
         """
         self.guards = True  # first, as a release ends it first
         return not self.released
+
+    def guard_of_mode(self, mode: str) -> Guard:
+        """Return what a store has to compare for a write that counts on being held in this way."""
+        return Guard(self.entry, unchanged=mode == WRITER.mode and self.entry.ticket.kind == WRITER.kind)
 
     def turned_out_lost(self, reason: str) -> None:
         """Correct a release: the store says that it had been lost before."""

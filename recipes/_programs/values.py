@@ -69,7 +69,8 @@ def read(key: str) -> Program[Stored]:
 def write(writing: Writing, data: bytes | None, if_version: int | None = None) -> Program[Written]:
     """Write a value once; on another session only if it is certain that the last has not done it."""
     holds = tuple(hold for hold, _ in writing.guards)
-    asked = Write(writing.key, data, writing.number, if_version, tuple(hold.entry for hold in holds))
+    guards = tuple(hold.guard_of_mode(mode) for hold, mode in writing.guards)
+    asked = Write(writing.key, data, writing.number, if_version, guards)
     try:
         while True:
             if not holds:

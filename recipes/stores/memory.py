@@ -218,7 +218,7 @@ class MemoryServer:
         put, write, of = op.exchange, op.exchange.write, (command.session, op.exchange.write.key)
         version, receipt = self.receipts.get(of, (0, b""))
         before = self.values.get(write.key, NOTHING)
-        guarded = all(self._stands(guard) for guard in write.guards)
+        guarded = all(self._guards(guard) for guard in write.guards)
         if not op.fits(version, before.version, guarded=guarded):
             return Exchanged(False, version, receipt, before, guarded)
         version = next(self._revision)
@@ -253,6 +253,10 @@ class MemoryServer:
     def _stands(self, entry: ops.Entry) -> bool:
         found = self.queues.get(entry.ticket.queue, {}).get(entry.ref)
         return found is not None and found.token == entry.token
+
+    def _guards(self, guard: ops.Guard) -> bool:
+        of = guard.entry
+        return self._stands(of) and not (guard.unchanged and self.queues[of.ticket.queue][of.ref].version)
 
     def _remove(self, queue: dict[str, Contender], ref: str) -> bool:
         if queue.pop(ref, None) is None:

@@ -35,6 +35,11 @@ def writes(asked: Asked) -> bool:
     return not asked.behind and any(part in WRITES for part in asked.parts)
 
 
+def writes_or_settles(asked: Asked) -> bool:
+    """Whether a step writes a value, or settles such a write, also behind the caller."""
+    return any(part in WRITES for part in asked.parts)
+
+
 def get(party: Party, name: str = NAME) -> Versioned | None:
     found: Versioned | None = party.api.do(party.client.value(name).get)
     return found
@@ -716,6 +721,32 @@ class Guarded:
             a.api.do(lambda: value.set(b"2"))
         assert data(a) == b"1"
         a.release(grant)
+
+    def test_one_that_was_given_up_before_a_downgrade_does_not_land_behind_it(self, world: World) -> None:
+        a, b = world.client(request_timeout=2.0, **LONG), world.client()
+        grant = a.writer.acquire("x")
+        value = grant.guarding(a.client.value(NAME))
+        a.api.do(lambda: value.set(b"alone"))
+        a.tap.before = lambda asked: a.tap.fail(Act.LAND_LATE, matches=writes_or_settles)  # each of them
+        with pytest.raises(OutcomeUnknown):
+            a.api.do(lambda: value.set(b"late"))
+        a.downgrade(grant)
+        a.tap.before = lambda asked: None
+        a.tap.land()
+        assert a.wait_clean()
+        assert data(b) == b"alone"
+        a.release(grant)
+
+    def test_a_guard_made_after_a_downgrade_writes_beside_readers(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        grant = a.writer.acquire("x")
+        a.downgrade(grant)
+        reading = b.reader.acquire("x")
+        for guard in (grant, reading):
+            value = guard.guarding((a if guard is grant else b).client.value(NAME))
+            (a if guard is grant else b).api.do(lambda value=value: value.set(b"1"))
+        a.release(grant)
+        b.release(reading)
 
     def test_all_parts_of_a_multi_lock_guard(self, world: World) -> None:
         a = world.client(**LONG)

@@ -45,7 +45,7 @@ ETCD_VALUES = [
         "_body",
         ("codec.compare_modified(receipt, put.expected), *map", "*map"),
     ),
-    _bug("guards are not compared", ValuesProtocol, "_body", (", *map(compare_stands, _guards(put))]", "]")),
+    _bug("guards are not compared", ValuesProtocol, "_body", (", *map(_compare_guard, _guards(put))]", "]")),
     _bug(
         "the version is not compared",
         ValuesProtocol,
@@ -57,13 +57,13 @@ ETCD_VALUES = [
         "a refusal is blamed on a guard that stands",
         ValuesProtocol,
         "_exchange",
-        ("all(stands(at, guard) for guard, at in guards)", "not _guards(put)"),
+        ("all(_guards_on(at, guard) for guard, at in guards)", "not _guards(put)"),
     ),
     _bug(
         "a refusal is never blamed on a guard",
         ValuesProtocol,
         "_exchange",
-        ("all(stands(at, guard) for guard, at in guards)", "True"),
+        ("all(_guards_on(at, guard) for guard, at in guards)", "True"),
     ),
     _bug(
         "a store that has gone back has written nothing",

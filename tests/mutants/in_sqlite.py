@@ -272,8 +272,8 @@ SQLITE = [
         "a guard of another session counts",
         "test_values",
         A,
-        "_put",
-        ("self._is_mine(guard)", "self._state_of(guard.ticket.queue, guard.token)[0]"),
+        "_guards",
+        ("owner == self._session", "owner"),
         where=VALUES,
     ),
     _bug(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recipes._contract.deadline import Expired
-from recipes._contract.operations import Checked, Read, Settle, Stored, Write, Written
+from recipes._contract.operations import Checked, Guard, Read, Settle, Stored, Write, Written
 from recipes._programs.cleaner import Job, clean
 from recipes._programs.hold import HeldState
 from recipes._programs.observing import Observed, Observer, Topic, observe
@@ -81,8 +82,22 @@ def test_without_an_answer_in_time_nothing_was_sent() -> None:
 def test_guards_are_named_and_the_session_is_theirs() -> None:
     hold = held()
     played = play(write(writing(hold), b"2"), Script(Write=DONE))
-    assert played.only(Write).guards == (hold.entry,)
+    assert played.only(Write).guards == (Guard(hold.entry),)
     assert "Attach" not in played.kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "unchanged"),
+    [("W", "exclusive", True), ("W", "shared", False), ("lock", "exclusive", False), ("R", "shared", False)],
+)
+def test_what_is_guarded_by_a_writer_alone_is_refused_once_it_downgraded(
+    kind: str, mode: str, unchanged: bool
+) -> None:
+    hold = held()
+    hold.entry = replace(hold.entry, ticket=replace(hold.entry.ticket, kind=kind))
+    hold.labels = {**hold.labels, "mode": mode}
+    played = play(write(writing(hold), b"2"), Script(Write=DONE))
+    assert played.only(Write).guards == (Guard(hold.entry, unchanged),)
 
 
 def test_a_guard_that_was_released_is_refused_before_anything_is_asked() -> None:

@@ -477,14 +477,14 @@ class Act:
         receipt: bytes,
         deletes: int,
         data: bytes,
-        *tokens: int,
+        *guards: int,
     ) -> list[Any]:
         queue, acts = self.queue, self.acts
         there = acts.get(self.keys[6])
         if there == b"":  # the session has ended, and this is a late copy
             return [b"ended"]
         version, said = there or (0, b"")
-        guarded = int(all(map(self.stands, self.keys[7:], tokens)))
+        guarded = int(all(map(self.guards, self.keys[7:], guards[::2], guards[1::2])))
         fits = settles or (guarded and if_version in ("", queue.version))
         if version != expected or not fits:
             return [0, b"%d" % version, said, queue.data, b"%d" % queue.version, guarded]
@@ -496,11 +496,12 @@ class Act:
             self.tell("q", "q")
         return [1, b"%d" % own, receipt, queue.data, b"%d" % queue.version, guarded]
 
-    def stands(self, known: str, token: int) -> bool:
-        """Whether a contender that guards a write stands, in a queue of its own."""
+    def guards(self, known: str, token: int, unchanged: int) -> bool:
+        """Whether a contender that guards a write stands, in a queue of its own, as it has to."""
         queue = self.acts.queues.get(known)
         one = None if queue is None else queue.standing.get(token)
-        return one is not None and one.session == self.session and one.till > self.now
+        stands = one is not None and one.session == self.session and one.till > self.now
+        return stands and not (unchanged and one.version)
 
 
 Acts.act = Act

@@ -195,7 +195,7 @@ def versions_are_not_compared() -> list[Any]:
 
 
 def guards_are_not_looked_at() -> list[Any]:
-    return swap(Act, "stands", lambda self, known, token: True)
+    return swap(Act, "guards", lambda self, known, token, unchanged: True)
 
 
 # The protocol.

@@ -119,7 +119,7 @@ class Step:
         receipts = self._state["receipts"].setdefault(self._command.session, {})
         put, write, before = op.exchange, op.exchange.write, self._stored(op.exchange.write.key)
         version, receipt = receipts.get(write.key, (0, ""))
-        guarded = all(map(self._stands, write.guards))
+        guarded = all(map(self._guards, write.guards))
         if not op.fits(version, before.version, guarded=guarded):
             return Exchanged(False, version, receipt.encode(), before, guarded)
         self._state["token"] = version = self._state["token"] + 1
@@ -127,6 +127,11 @@ class Step:
         if not put.settles:
             self._write(write, version)
         return Exchanged(True, version, put.receipt, self._stored(write.key))
+
+    def _guards(self, guard: ops.Guard) -> bool:
+        of = guard.entry
+        row = self._find(of.ticket.queue, of.token)
+        return self._stands(of) and not (guard.unchanged and row and row["version"])
 
     def _write(self, write: ops.Write, version: int) -> None:
         if write.data is None:

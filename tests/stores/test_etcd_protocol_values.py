@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from recipes._contract.connection import Batch
-from recipes._contract.operations import Entry, Open, Read, Renew, Settle, Stored, Ticket, Write, Written
+from recipes._contract.operations import (
+    Entry,
+    Guard,
+    Open,
+    Read,
+    Renew,
+    Settle,
+    Stored,
+    Ticket,
+    Write,
+    Written,
+)
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
@@ -174,32 +185,34 @@ def test_a_lost_race_says_what_is_there_now(etcd: EtcdProtocol, found: Any, stor
 
 
 def test_a_guard_has_to_stand_as_it_was_created(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, written(50), if_version=40, guards=(GUARD, GUARD))
+    steps = write(etcd, written(50), if_version=40, guards=(Guard(GUARD), Guard(GUARD, unchanged=True)))
     compare, _, otherwise = txn(steps[0])
-    assert compare == [f"MOD {R} 0", f"CREATE {G} 30", f"CREATE {G} 30", f"MOD {V} 40"]
+    assert compare == [f"MOD {R} 0", f"CREATE {G} 30", f"MOD {G} 30", f"MOD {V} 40"]
     assert otherwise == [f"range {R}", f"range {G}", f"range {G}", f"range {V}"]
     assert steps.result.done
 
 
 @pytest.mark.parametrize(
-    ("found", "guarded"),
+    ("found", "unchanged", "guarded"),
     [
-        (NOTHING, False),
-        (at(GUARD.ref.encode(), 31), False),
-        (at(GUARD.ref.encode(), 45, created=30), True),
+        (NOTHING, False, False),
+        (at(GUARD.ref.encode(), 31), False, False),
+        (at(GUARD.ref.encode(), 45, created=30), False, True),
+        (at(GUARD.ref.encode(), 45, created=30), True, False),
+        (at(GUARD.ref.encode(), 30), True, True),
     ],
-    ids=["gone", "another", "rewritten"],
+    ids=["gone", "another", "rewritten", "rewritten, and must not be", "unchanged"],
 )
 def test_a_write_that_was_refused_says_whether_its_guard_stood(
-    etcd: EtcdProtocol, found: Any, guarded: bool
+    etcd: EtcdProtocol, found: Any, unchanged: bool, guarded: bool
 ) -> None:
     reply = refused(NOTHING, found, at(VALUE, 49, b"theirs"))
-    steps = write(etcd, reply, if_version=40, guards=(GUARD,))
+    steps = write(etcd, reply, if_version=40, guards=(Guard(GUARD, unchanged),))
     assert steps.result == Written(done=False, stored=Stored(b"theirs", 49), guarded=guarded)
 
 
 def test_a_guard_that_is_gone_refuses_a_write_without_a_condition(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, refused(NOTHING, NOTHING), guards=(GUARD,))
+    steps = write(etcd, refused(NOTHING, NOTHING), guards=(Guard(GUARD),))
     assert txn(steps[0])[2] == [f"range {R}", f"range {G}"]
     assert steps.result == Written(done=False, guarded=False)
 
@@ -224,7 +237,7 @@ def test_what_may_be_on_its_way_is_settled_before_a_write_is_said_not_to_be_done
 
 
 def test_settling_writes_the_receipt_alone_and_compares_no_value_and_no_guard(etcd: EtcdProtocol) -> None:
-    asked = Write(KEY, b"new", 1, if_version=40, guards=(GUARD,))
+    asked = Write(KEY, b"new", 1, if_version=40, guards=(Guard(GUARD),))
     steps = feed(etcd.settle(Settle(asked), CONTEXT), written(50, "put"))
     assert [txn(step) for step in steps] == [([f"MOD {R} 0"], [f"put {R}  under 31"], [f"range {R}"])]
     assert steps.result is False

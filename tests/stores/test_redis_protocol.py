@@ -17,6 +17,7 @@ from recipes._contract.operations import (
     Enqueue,
     Entry,
     Evict,
+    Guard,
     List,
     Look,
     Open,
@@ -439,13 +440,13 @@ def test_a_value_is_read_and_watched(redis: RedisProtocol) -> None:
 
 
 def test_a_write_carries_its_receipt_and_its_guards(redis: RedisProtocol) -> None:
-    write = Write(KEY, b"new", 1, if_version=8, guards=(MINE,))
+    write = Write(KEY, b"new", 1, if_version=8, guards=(Guard(MINE), Guard(MINE, unchanged=True)))
     asked = feed(redis.write(write, CONTEXT), [1, b"9", b"1", b"new", b"9", 1])
-    assert arguments(asked[0]) == (0, 8, 0, b"1", 0, b"new", 7)
-    assert asked[0].keys[-3:] == (
+    assert arguments(asked[0]) == (0, 8, 0, b"1", 0, b"new", 7, 0, 7, 1)
+    assert asked[0].keys[-4:] == (
         "{lock:~value/v}:value",
         "{lock:~value/v}:receipt:1f",
-        "{lock:x}:known",
+        *["{lock:x}:known"] * 2,
     )
     assert asked.result.stored == Stored(b"new", 9)
     deleted = feed(redis.write(Write(KEY, None, 2), CONTEXT), [1, b"10", b"2", None, b"0", 1])
@@ -472,7 +473,7 @@ def test_a_write_whose_receipt_the_end_has_replaced_says_that_the_session_has_en
 
 
 def test_a_cluster_refuses_a_guarded_write_across_slots() -> None:
-    write = Write(KEY, b"new", 1, guards=(MINE,))
+    write = Write(KEY, b"new", 1, guards=(Guard(MINE),))
     with pytest.raises(StoreRefused, match="hash tag"):
         feed(made(polls=True).write(write, CONTEXT))
     together = made(polls=True, prefix="{app}:")

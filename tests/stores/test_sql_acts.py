@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recipes._contract.contenders import DOWNGRADED, Contender
-from recipes._contract.operations import Entry, Listing, Snapshot, Stored, Ticket, Write
+from recipes._contract.operations import Entry, Guard, Listing, Snapshot, Stored, Ticket, Write
 from recipes._contract.rule import Nearest, Rule
 from recipes._contract.wakeups import Changed, Gone
 from recipes._rules.exclusive import EXCLUSIVE
@@ -609,12 +609,20 @@ def test_a_write_that_finds_another_version_writes_nothing(one: Session, said: A
 
 @pytest.mark.parametrize("rows", [[[(7, "")], [(8, "")]], [[], [(8, "")]], [[(7, "")], []]])
 def test_all_that_guard_a_write_have_to_stand(one: Session, rows: Any) -> None:
-    guards = (MINE, Entry(Ticket("y", "lock", "a2"), "y/8", 8))
+    guards = (Guard(MINE), Guard(Entry(Ticket("y", "lock", "a2"), "y/8", 8)))
     put = Put(Exchange(Write("~value/v", b"new", 1, guards=guards), 0, b"1"))
     replies = [[1, 1, [("me",)]], [[None]]] if all(rows) else [[[]]]
     asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [rows[0]], [rows[1]], *replies)
     assert of(asked)[5:7] == [one.say.guard("app:x", 7, "me"), one.say.guard("app:y", 8, "me")]
     assert (asked.result.done, asked.result.guarded) == (all(rows), all(rows))
+
+
+@pytest.mark.parametrize("mark", ["", "downgraded"])
+def test_a_guard_that_must_not_change_stands_until_it_is_marked(one: Session, mark: str) -> None:
+    put = Put(Exchange(Write("~value/v", b"new", 1, guards=(Guard(MINE, unchanged=True),)), 0, b"1"))
+    replies = [[[]]] if mark else [[1, 1, [("me",)]], [[None]]]
+    asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [[(7, mark)]], *replies)
+    assert (asked.result.done, asked.result.guarded) == (not mark, not mark)
 
 
 def test_a_session_that_is_over_writes_nothing(one: Session) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recipes._contract.connection import Batch
-from recipes._contract.operations import Entry, Open, Read, Settle, Stored, Ticket, Write, Written
+from recipes._contract.operations import Entry, Guard, Open, Read, Settle, Stored, Ticket, Write, Written
 from recipes.errors import SessionLost, StoreDenied, StoreRefused, StoreUnavailable
 from recipes.stores.receipts import Exchange
 from recipes.stores.zookeeper.layout import Layout
@@ -380,7 +380,7 @@ def test_a_receipt_of_no_data_lists_nothing(protocol: ZooKeeperProtocol) -> None
 
 
 def test_guards_are_checked_behind_the_receipt(protocol: ZooKeeperProtocol) -> None:
-    asked = tried(protocol, write(guards=(GUARD,)), (("", None, stat(1)), (b"x", stat(1))))
+    asked = tried(protocol, write(guards=(Guard(GUARD),)), (("", None, stat(1)), (b"x", stat(1))))
     parts = (Create(RECEIPT, b"1", ephemeral=True), Check(GUARD.ref), SetData(NODE, b"x", -1))
     assert asked == [Batch((Multi(parts), Get(NODE)))]
     assert asked.result == Written(done=True, stored=Stored(b"x", shown(1)))
@@ -388,14 +388,22 @@ def test_guards_are_checked_behind_the_receipt(protocol: ZooKeeperProtocol) -> N
 
 def test_a_guard_that_is_gone_says_so_and_nothing_is_written(protocol: ZooKeeperProtocol) -> None:
     written(protocol)
-    asked = tried(protocol, write(guards=(GUARD,)), (failed(1, NoNode()), (b"old", stat(1))))
+    asked = tried(protocol, write(guards=(Guard(GUARD),)), (failed(1, NoNode()), (b"old", stat(1))))
     assert len(asked) == 1
+    assert asked.result == Written(done=False, stored=Stored(b"old", shown(1)), guarded=False)
+
+
+def test_a_guard_that_must_not_change_is_checked_by_its_version(protocol: ZooKeeperProtocol) -> None:
+    written(protocol)
+    op = write(guards=(Guard(GUARD, unchanged=True),))
+    asked = tried(protocol, op, (failed(1, BadVersion()), (b"old", stat(1))))
+    assert asked[0].parts[0].parts[1] == Check(GUARD.ref, 0)
     assert asked.result == Written(done=False, stored=Stored(b"old", shown(1)), guarded=False)
 
 
 def test_a_guard_of_a_value_that_must_not_be_there(protocol: ZooKeeperProtocol) -> None:
     read(protocol, NoNode())
-    op = write(guards=(GUARD,), if_version=0)
+    op = write(guards=(Guard(GUARD),), if_version=0)
     asked = tried(protocol, op, (failed(2, NoNode()), NoNode(), NoNode()))
     assert asked.result == Written(done=False, stored=Stored(), guarded=False)
 
@@ -404,7 +412,11 @@ def test_what_is_asked_again_after_a_guard_has_gone_is_settled(protocol: ZooKeep
     """The first try may be on its way yet."""
     written(protocol)
     asked = tried(
-        protocol, write(guards=(GUARD,)), (failed(1, NoNode()), (b"old", stat(1))), ((stat(1),),), again=True
+        protocol,
+        write(guards=(Guard(GUARD),)),
+        (failed(1, NoNode()), (b"old", stat(1))),
+        ((stat(1),),),
+        again=True,
     )
     assert asked[1] == Batch((Multi((SetData(RECEIPT, b"", 0),)),))
     assert not asked.result.done
@@ -413,7 +425,7 @@ def test_what_is_asked_again_after_a_guard_has_gone_is_settled(protocol: ZooKeep
 
 def test_a_guard_is_gone_while_another_thread_writes(protocol: ZooKeeperProtocol) -> None:
     """What the receipt says is known of the version that was compared, and of no other."""
-    op = write(guards=(GUARD,))
+    op = write(guards=(Guard(GUARD),))
     steps = protocol.write(op, CONTEXT)
     steps.send(None)
     written(protocol)
@@ -430,7 +442,7 @@ def test_a_guard_is_gone_while_another_thread_writes(protocol: ZooKeeperProtocol
 
 def test_to_settle_is_to_write_the_receipt_alone(protocol: ZooKeeperProtocol) -> None:
     written(protocol)
-    asked = feed(protocol.settle(Settle(write(if_version=0, guards=(GUARD,))), CONTEXT), ((stat(1),),))
+    asked = feed(protocol.settle(Settle(write(if_version=0, guards=(Guard(GUARD),))), CONTEXT), ((stat(1),),))
     assert asked == [Batch((Multi((SetData(RECEIPT, b"", 0),)),))]
     assert asked.result is False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from recipes._contract.operations import Entry, Read, Settle, Stored, Write, Written
+from recipes._contract.operations import Guard, Read, Settle, Stored, Write, Written
 from recipes._contract.protocol import RequestContext, Steps
 from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
@@ -70,15 +70,16 @@ class ValuesProtocol(AskingProtocol):
         receipt, *others = codec.reads(reply)
         guards = zip(_guards(put), others, strict=False)
         stored = _stored(others[-1]) if _minds_value(put) else None
-        return Exchanged(False, *_receipt(receipt), stored, all(stands(at, guard) for guard, at in guards))
+        guarded = all(_guards_on(at, guard) for guard, at in guards)
+        return Exchanged(False, *_receipt(receipt), stored, guarded)
 
     def _body(self, put: Exchange) -> Json:
         """Return the transaction; each path of it puts or reads the receipt first."""
         write = put.write
         value, receipt = self._layout.value(write.key), self._receipt_of(write)
-        compare = [codec.compare_modified(receipt, put.expected), *map(compare_stands, _guards(put))]
+        compare = [codec.compare_modified(receipt, put.expected), *map(_compare_guard, _guards(put))]
         then = [codec.put(receipt, put.receipt, self._lease)]
-        otherwise = [codec.read(receipt), *(codec.read(key_of(guard)) for guard in _guards(put))]
+        otherwise = [codec.read(receipt), *(codec.read(key_of(guard.entry)) for guard in _guards(put))]
         if _minds_value(put):
             assert write.if_version is not None
             compare.append(codec.compare_modified(value, min(write.if_version, LAST_REVISION)))
@@ -105,8 +106,22 @@ class ValuesProtocol(AskingProtocol):
         return self._layout.receipt(write.key, self.session_id)
 
 
-def _guards(put: Exchange) -> tuple[Entry, ...]:
+def _guards(put: Exchange) -> tuple[Guard, ...]:
     return () if put.settles else put.write.guards
+
+
+def _compare_guard(guard: Guard) -> Json:
+    """Return the comparison that says what `_guards_on` does."""
+    if guard.unchanged:  # what was last put as it was created
+        return codec.compare_modified(key_of(guard.entry), guard.entry.token)
+    return compare_stands(guard.entry)
+
+
+def _guards_on(response: Json, guard: Guard) -> bool:
+    """Whether a guard is there as it has to be."""
+    if guard.unchanged and any(kv.modified != guard.entry.token for kv in codec.keys(response)):
+        return False
+    return stands(response, guard.entry)
 
 
 def _minds_value(put: Exchange) -> bool:

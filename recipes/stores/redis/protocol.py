@@ -411,8 +411,8 @@ class RedisProtocol(StoreProtocol):
 
     def _put(self, put: Exchange) -> Steps[Exchanged]:
         write = put.write
-        guards = [(guard.ticket.queue, guard.token) for guard in write.guards]
-        if self._polls and not self._keys.together(write.key, *(queue for queue, _ in guards)):
+        queues = [guard.entry.ticket.queue for guard in write.guards]
+        if self._polls and not self._keys.together(write.key, *queues):
             raise StoreRefused(
                 self._label,
                 "a cluster writes under a grant only where both are in one slot: "
@@ -421,14 +421,14 @@ class RedisProtocol(StoreProtocol):
         keys = (
             self._keys.beside(write.key, "value"),
             self._receipt(write.key),
-            *(self._keys.beside(queue, "known") for queue, _ in guards),
+            *(self._keys.beside(queue, "known") for queue in queues),
         )
         run = self._run(
             write.key,
             "put",
             *(int(put.settles), "" if write.if_version is None else write.if_version),
             *(put.expected, put.receipt, int(write.data is None), write.data or b""),
-            *(token for _, token in guards),
+            *(word for guard in write.guards for word in (guard.entry.token, int(guard.unchanged))),
             keys=keys,
         )
         done, version, receipt, data, stored, guarded = self._checked((yield run))

@@ -341,16 +341,18 @@ function acts.get(watch)
   return {stored()}
 end
 
--- KEYS[7]: the receipt; KEYS[8...]: M of the queue of each guard, whose token is behind the other arguments
+-- KEYS[7]: the receipt; KEYS[8...]: M of the queue of each guard. Behind the other arguments there are its token,
+-- and 1 if it must not have been rewritten.
 function acts.put(settles, if_version, expected, receipt, deletes, data, ...)
-  local tokens, guarded = {...}, 1
+  local guards, guarded = {...}, 1
   local got = redis.pcall('HMGET', KEYS[7], 'version', 'said')
   if got.err then return {'ended'} end  -- a text, which the end of the session has left
   local before, version = stored()
-  for i, token in ipairs(tokens) do
-    local guard = call('HMGET', KEYS[7 + i], token, 'd' .. token)
+  for i = 1, #guards, 2 do
+    local token, unchanged = guards[i], guards[i + 1] == '1'
+    local guard = call('HMGET', KEYS[8 + (i - 1) / 2], token, 'd' .. token, 'v' .. token)
     local mine = guard[1] and string.find(guard[1], session .. ' ', 1, true) == 1
-    if not mine or tonumber(guard[2]) <= now then guarded = 0 end
+    if not mine or tonumber(guard[2]) <= now or (unchanged and guard[3]) then guarded = 0 end
   end
   local fits = settles == '1' or (guarded == 1 and (if_version == '' or if_version == version))
   if (got[1] or '0') ~= expected or not fits then

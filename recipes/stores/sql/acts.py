@@ -453,8 +453,9 @@ class Acts:
         receipt, text = said[0] if said else (0, b"")
         guarded = True
         for guard in write.guards:
-            (stands,) = yield (say.guard(self._key(guard.ticket.queue), guard.token, self._me),)
-            guarded = guarded and bool(stands)
+            of = guard.entry
+            (stands,) = yield (say.guard(self._key(of.ticket.queue), of.token, self._me),)
+            guarded = guarded and bool(stands) and not (guard.unchanged and stands[0][1])
         if not put.fits(receipt, version[0][0] if version else 0, guarded=guarded):
             (rows,) = yield (say.read(name),)
             return Exchanged(False, receipt, bytes(text), _stored(rows), guarded)

@@ -316,6 +316,10 @@ class Transaction:
 
     # Values.
 
+    def _guards(self, guard: ops.Guard) -> bool:
+        owner, _, version = self._state_of(guard.entry.ticket.queue, guard.entry.token)
+        return owner == self._session and not (guard.unchanged and version)
+
     def _read(self, op: ops.Read) -> ops.Stored:
         if op.watch:
             self._observe_queue(op.key)
@@ -323,7 +327,7 @@ class Transaction:
 
     def _put(self, op: Put) -> Exchanged:
         write = op.exchange.write
-        guarded = all(self._is_mine(guard) for guard in write.guards)
+        guarded = all(self._guards(guard) for guard in write.guards)
         found = values.put(self._run, self._session, op, self._next_token, guarded=guarded)
         if found.done and not op.exchange.settles:
             self._tell_observers(write.key)

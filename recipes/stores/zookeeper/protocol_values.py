@@ -46,6 +46,8 @@ from recipes.stores.zookeeper.requests import (
 
 __all__ = ["Values"]
 
+AS_CREATED = 0
+"""The version of a node whose data nobody has written since."""
 NODE_TRIES = 5
 MOST_NODES = 2000
 """So many nodes a session remembers; what is not remembered costs a write on a condition one read."""
@@ -138,7 +140,7 @@ class Values(Asking):
             parts.append(Create(receipt, put.receipt, ephemeral=True))
         reads: tuple[Get, ...] = ()
         if not put.settles:
-            parts += (Check(guard.ref) for guard in write.guards)
+            parts += (Check(one.entry.ref, AS_CREATED if one.unchanged else ANY) for one in write.guards)
             parts.append(SetData(node, write.data, version))
             if write.guards or write.if_version is not None:
                 reads = (Get(node), Get(receipt)) if make else (Get(node),)
@@ -184,12 +186,13 @@ class Values(Asking):
                 return (yield from self._look(key))
             self._note(key, None)
             return None
-        if put.write.if_version == 0 and stored == NO_VALUE and not missing:
+        guarded = failed.part > place + len(put.write.guards)
+        if put.write.if_version == 0 and stored == NO_VALUE and guarded:
             return None  # deleted once more
         known = self._receipts.known(key)
         if known.version == put.expected:  # as it was found to be
-            return Exchanged(False, known.version, known.text, stored, guarded=not missing)
-        return replace((yield from self._look(key)), guarded=not missing)
+            return Exchanged(False, known.version, known.text, stored, guarded=guarded)
+        return replace((yield from self._look(key)), guarded=guarded)
 
     def _look(self, key: str) -> Steps[Exchanged]:
         """Read value and receipt."""

@@ -14,6 +14,7 @@ from recipes._contract.operations import (
     Enqueue,
     Entry,
     Evict,
+    Guard,
     List,
     Listing,
     Look,
@@ -136,7 +137,7 @@ def test_a_contender_that_was_deleted_by_the_first_try_was_there(store: QueuePro
 
 
 def test_a_write_is_asked_with_its_receipt_and_settled_by_the_receipt_alone(store: QueueProtocol) -> None:
-    write, stored = Write("~value/x", b"data", 1, guards=(MINE,)), Stored(b"data", 7)
+    write, stored = Write("~value/x", b"data", 1, guards=(Guard(MINE),)), Stored(b"data", 7)
     asked = feed(store.start(write, CONTEXT), Exchanged(True, 7, b"1", stored))
     assert asked == [command(Put(Exchange(write, 0, b"1")))]
     assert asked.result == Written(done=True, stored=stored)

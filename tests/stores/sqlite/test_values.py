@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 import recipes
+from recipes._contract.contenders import DOWNGRADED
 from recipes._contract.operations import (
     End,
     Enqueue,
     Entry,
+    Guard,
     List,
     Read,
     Renew,
+    Rewrite,
     Settle,
     Stored,
     Ticket,
@@ -106,15 +109,26 @@ def test_a_write_may_be_guarded_by_contenders_of_its_session(file: File) -> None
     file.start("a", "b")
     mine, others = file.entry("a"), file.entry("b")
     other_queue = Entry(Ticket("y", "lock", "id-a"), f"y/{mine.token}", mine.token)
-    for guard in (others, other_queue):
-        found = put(file, "a", b"1", guards=(mine, guard))
+    guards = (Guard(mine),)
+    for other in (others, other_queue):
+        found = put(file, "a", b"1", guards=(*guards, Guard(other)))
         assert found == Exchanged(False, 0, b"", Stored(), guarded=False)
-    found = put(file, "a", b"1", guards=(mine,))
+    found = put(file, "a", b"1", guards=guards)
     assert found.done
     file.leave("a", mine)
-    refused = put(file, "a", b"2", found.version, 2, guards=(mine,))
+    refused = put(file, "a", b"2", found.version, 2, guards=guards)
     assert (refused.done, refused.guarded) == (False, False)
-    assert put(file, "a", b"2", found.version, 2, guards=(mine,), settles=True).done
+    assert put(file, "a", b"2", found.version, 2, guards=guards, settles=True).done
+
+
+def test_a_guard_may_have_to_be_unchanged(file: File) -> None:
+    file.start("a")
+    mine = file.entry("a")
+    found = put(file, "a", b"1", guards=(Guard(mine, unchanged=True),))
+    file.do("a", Rewrite(mine, DOWNGRADED))
+    refused = put(file, "a", b"2", found.version, 2, guards=(Guard(mine, unchanged=True),))
+    assert (found.done, refused.done, refused.guarded) == (True, False, False)
+    assert put(file, "a", b"2", found.version, 2, guards=(Guard(mine),)).done
 
 
 @pytest.mark.parametrize("way", ["end", "expiry", "death", "an older client", "a restart"])
