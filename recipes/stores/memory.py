@@ -216,6 +216,9 @@ class MemoryServer:
 
     def _put(self, op: Put, command: Command) -> Exchanged:
         put, write, of = op.exchange, op.exchange.write, (command.session, op.exchange.write.key)
+        for key, at in op.spent:
+            if self.receipts.get((command.session, key), (0, b""))[0] == at:
+                del self.receipts[command.session, key]
         version, receipt = self.receipts.get(of, (0, b""))
         before = self.values.get(write.key, NOTHING)
         guarded = all(self._guards(guard) for guard in write.guards)

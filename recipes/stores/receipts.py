@@ -79,6 +79,9 @@ class Receipt:
 
 
 NONE = Receipt()
+MOST_KEPT = 1000
+"""So many receipts of a session a store keeps that may delete the others."""
+AT_ONCE = 2
 MOST_KNOWN = 10_000
 """Of so many values a session remembers the receipt; what it has forgotten it finds out by one try more."""
 
@@ -114,6 +117,21 @@ class Receipts:
         """Return the values whose receipts are known, and none of whose writes is under way."""
         asked = set(self.asked())
         return [key for key in self._known.copy() if key not in asked]
+
+    def surplus(self) -> tuple[tuple[str, int], ...]:
+        """Forget the oldest, a few at a time, of more than `MOST_KEPT`; returns which, and their versions.
+
+        For a store on which no copy of a settled write can arrive: it may delete these, if they have that
+        version. What is written there next finds out by one try more.
+        """
+        if len(self._known) <= MOST_KEPT:
+            return ()
+        asked, taken = set(self.asked()), []
+        for key in list(self._known)[:AT_ONCE]:
+            known = NONE if key in asked else self._known.pop(key, NONE)
+            if known.version:
+                taken.append((key, known.version))
+        return tuple(taken)
 
     def exchange(self, write: Write, known: Receipt, *, settles: bool = False) -> Exchange:
         """Return what to ask, in place of a receipt as it is ``known``."""

@@ -118,6 +118,9 @@ class Step:
     def _put(self, op: kit.Put) -> Exchanged:
         receipts = self._state["receipts"].setdefault(self._command.session, {})
         put, write, before = op.exchange, op.exchange.write, self._stored(op.exchange.write.key)
+        for key, at in op.spent:
+            if receipts.get(key, (0, ""))[0] == at:
+                del receipts[key]
         version, receipt = receipts.get(write.key, (0, ""))
         guarded = all(map(self._guards, write.guards))
         if not op.fits(version, before.version, guarded=guarded):

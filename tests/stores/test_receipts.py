@@ -70,6 +70,19 @@ def test_a_condition_that_fails_costs_one_request_and_says_what_is_there() -> No
     assert asked.result == Written(done=False, stored=VALUE, guarded=False)
 
 
+def test_the_oldest_that_nobody_asks_for_are_surplus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 2)
+    receipts = Receipts()
+    for number in range(4):
+        receipts.note(f"k{number}", Exchanged(True, number + 5, b"1"))
+    receipts.begin(Write("k0", b"", 9))
+    assert receipts.surplus() == (("k1", 6),)
+    assert (receipts.known("k0").version, receipts.known("k1").version) == (5, 0)
+    receipts.end(Write("k0", b"", 9))
+    assert receipts.surplus() == (("k0", 5), ("k2", 7))
+    assert receipts.surplus() == ()
+
+
 def test_a_lost_answer_is_found_in_the_receipt() -> None:
     asked = feed(write_once(Receipts(), WRITE, ask, again=True), Exchanged(False, 5, b"7", VALUE))
     assert asked == [Exchange(WRITE, 0, b"7")]

@@ -17,6 +17,7 @@ from recipes.stores.zookeeper.requests import (
     BadVersion,
     Check,
     Create,
+    Delete,
     Exists,
     Get,
     Multi,
@@ -435,6 +436,20 @@ def test_a_guard_is_gone_while_another_thread_writes(protocol: ZooKeeperProtocol
     with pytest.raises(StopIteration) as stop:
         steps.send((failed(1, NoNode()), (b"first", stat(1))))
     assert stop.value.value == Written(done=False, stored=Stored(b"first", shown(1)), guarded=False)
+
+
+# Receipts.
+
+
+def test_the_oldest_receipts_are_deleted_beside_a_write(
+    protocol: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 3)
+    for number in range(5):
+        op = Write(f"~value/{number}", b"x", number)
+        asked = feed(protocol.write(op, CONTEXT), (("", stat(1)), None, None)[: 3 if number == 4 else 1])
+    spent = [part for part in asked[0].parts if isinstance(part, Delete)]
+    assert spent == [Delete(f"/app/~value/{number}/~fffffffffffffffd", 0) for number in (0, 1)]
 
 
 # Settling.

@@ -74,9 +74,15 @@ class Command(Request[Any]):
 
 @record
 class Put(Op[Exchanged]):
-    """Write a value and its receipt in one step; that of the session which asks."""
+    """Write a value and its receipt in one step; that of the session which asks.
+
+    Attributes:
+        exchange: What to write.
+        spent: Receipts of the session to delete, each by its key and the version that it must have.
+    """
 
     exchange: Exchange
+    spent: tuple[tuple[str, int], ...] = ()
 
     def fits(self, receipt: int, version: int, *, guarded: bool) -> bool:
         """Whether all is as expected: the versions of receipt and value, and that the guards stand."""
@@ -187,7 +193,7 @@ class QueueProtocol(StoreProtocol):
         return (yield from settle_once(self._receipts, op.write, lambda put: self._put(put, context)))
 
     def _put(self, exchange: Exchange, context: RequestContext) -> Steps[Exchanged]:
-        return (yield from self._pass_on(Put(exchange), context))  # type: ignore[no-any-return]
+        return (yield from self._pass_on(Put(exchange, self._receipts.surplus()), context))  # type: ignore[no-any-return]
 
     def _pass_on(self, op: Op[Any], context: RequestContext, *, promised: bool = False) -> Steps[Any]:
         return (yield Command(op, self.session_id, context.mailbox, context.again, promised))

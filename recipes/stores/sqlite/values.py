@@ -41,6 +41,8 @@ def put(run: Run, session: str, op: Put, token: Callable[[], int], *, guarded: b
         guarded: Whether all guards stand.
     """
     asked, write = op.exchange, op.exchange.write
+    for key, at in op.spent:
+        run("DELETE FROM receipt WHERE session = ? AND key = ? AND version = ?", (session, key, at))
     receipt, said = run(RECEIPT, (session, write.key)).fetchone() or (0, b"")
     found = run("SELECT version FROM value WHERE key = ?", (write.key,)).fetchone()
     if not op.fits(receipt, 0 if found is None else found[0], guarded=guarded):

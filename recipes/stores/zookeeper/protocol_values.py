@@ -31,6 +31,7 @@ from recipes.stores.zookeeper.requests import (
     BadVersion,
     Check,
     Create,
+    Delete,
     Exists,
     Get,
     Multi,
@@ -144,7 +145,9 @@ class Values(Asking):
             parts.append(SetData(node, write.data, version))
             if write.guards or write.if_version is not None:
                 reads = (Get(node), Get(receipt)) if make else (Get(node),)
-        came, *found = yield from Batch((Multi(tuple(parts)), *reads))
+        # The transaction that ends the session names all that goes with it, and must not be too long.
+        spent = tuple(Delete(self._places(key)[1], at - 1) for key, at in self._receipts.surplus())
+        came, *found = (yield from Batch((Multi(tuple(parts)), *reads, *spent)))[: 1 + len(reads)]
         if isinstance(came, MultiFailed):
             there = self._answers(tuple(None if isinstance(one, NoNode) else one for one in found))
             return (yield from self._judge(put, came, int(make), there))

@@ -121,6 +121,18 @@ def test_a_write_may_be_guarded_by_contenders_of_its_session(file: File) -> None
     assert put(file, "a", b"2", found.version, 2, guards=guards, settles=True).done
 
 
+def test_receipts_that_are_spent_go_if_they_are_as_they_were(file: File) -> None:
+    file.start("a", "b")
+    first, other = put(file, "a", b"1", key="~value/y"), put(file, "b", b"1", key="~value/y")
+    for session, version in (("b", first.version), ("a", first.version + 9), ("a", first.version)):
+        exchange = Exchange(Write(KEY, b"2", 2), 99, b"2")  # which is refused: the receipts go all the same
+        file.do(session, Put(exchange, (("~value/y", version),)))
+        there = receipts(file.db)
+        assert (("a", "~value/y") in there) == (session != "a" or version != first.version)
+    assert ("b", "~value/y") in there
+    assert other.done
+
+
 def test_a_guard_may_have_to_be_unchanged(file: File) -> None:
     file.start("a")
     mine = file.entry("a")
