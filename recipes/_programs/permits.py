@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recipes._contract.contenders import GRANTED, Ahead, Contender
-from recipes._contract.operations import Entry, List, Listing, Look, Program, Rewrite, Snapshot
+from recipes._contract.operations import Check, Entry, List, Listing, Look, Program, Rewrite, Snapshot
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Event, Gone
 from recipes._rules.permits import limit_of, may_hold
+from recipes.errors import StoreFull
 
 __all__ = ["another_limit", "listed", "mark", "targets", "whole", "woken"]
 
@@ -76,7 +77,10 @@ def mark(mine: Entry, snapshot: Snapshot, *, waited: bool) -> Program[bool]:
     """
     if not waited and snapshot.as_of == mine.token:
         return True
-    return (yield from Rewrite(mine, GRANTED, mine.ticket.data)) is not None
+    try:
+        return (yield from Rewrite(mine, GRANTED, mine.ticket.data)) is not None
+    except StoreFull:  # no room for the mark: those behind find out as they look again
+        return (yield from Check(mine)).mine
 
 
 def another_limit(rule: Rule, ahead: Ahead) -> int | None:

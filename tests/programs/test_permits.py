@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from recipes._contract.operations import Enqueue, List, Look, Rewrite, Watch
+from recipes._contract.operations import Checked, Enqueue, List, Look, Rewrite, Watch
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Event
+from recipes._programs.permits import mark
 from recipes._rules.permits import permits
+from recipes.errors import StoreFull
 from tests.programs.crowd import Broken, Crowd, Guest, Shows
 from tests.programs.permits_schedules import SHOWS, schedule
+from tests.programs.stepping import Script, entry, play, snapshot
 
 SCHEDULES = 150
 
@@ -81,6 +84,14 @@ def test_one_that_came_free_before_its_first_view_says_so_to_the_one_behind() ->
     crowd.go(heavy)
     crowd.settle()
     assert [one.granted for one in (first, second)] == [True, True]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_store_without_room_for_the_mark_grants_what_stands(there: bool) -> None:
+    checked = Checked(mine=there, present=frozenset())
+    script = Script(Rewrite=StoreFull("etcd://e", "no space"), Check=checked)
+    played = play(mark(entry(), snapshot(), waited=True), script)
+    assert (played.kinds, played.result) == (["Rewrite", "Check"], there)
 
 
 def test_deep_in_the_queue_one_contender_is_watched_and_few_are_read() -> None:

@@ -901,6 +901,18 @@ def test_what_a_full_store_refused_is_in_no_doubt(etcd: EtcdProtocol) -> None:
     assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES, "the first may land"
 
 
+def test_what_etcd_denied_leaves_nothing_to_withdraw(etcd: EtcdProtocol) -> None:
+    """Else each would be withdrawn, and that denied, once a second for as long as the session lasts."""
+    with pytest.raises(StoreDenied):
+        enqueue(etcd, DENIED)
+    assert feed(etcd.withdraw(Withdraw(TICKET), CONTEXT)).result is False
+    unanswered(etcd)
+    with pytest.raises(StoreDenied):
+        enqueue(etcd, DENIED, context=AGAIN)
+    assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES, "the first may land"
+    assert not etcd._denied
+
+
 @pytest.mark.parametrize("how", ["enqueue", "probe"])
 def test_a_contender_that_took_the_last_room_stands_though_it_was_refused(
     etcd: EtcdProtocol, how: str
@@ -1211,6 +1223,20 @@ def test_an_eviction_is_guarded_by_the_token(etcd: EtcdProtocol) -> None:
     assert asked.result is True
     assert feed(etcd.evict(op, CONTEXT), GONE).result is False
     assert feed(etcd.evict(op, AGAIN), GONE).result is True
+
+
+@pytest.mark.parametrize("context", [CONTEXT, AGAIN])
+def test_an_eviction_from_a_full_store_takes_no_transaction(etcd: EtcdProtocol, context: Any) -> None:
+    op = Evict("x", KEY.decode(), 50)
+    there, another = ranged(found((KEY, 50))), ranged(found((KEY, 51)))
+    steps = feed(etcd.evict(op, context), FULL, there, {**GONE, "deleted": 1})
+    assert steps[1:] == [Post("/kv/range", codec.span(KEY)), Post("/kv/deleterange", codec.span(KEY))]
+    assert steps.result is True
+    for missing in (another, ranged(found())):
+        assert feed(etcd.evict(op, context), FULL, missing).result is context.again
+    foreign = b"app/x/1f2e"  # whose name its client may use again
+    with pytest.raises(StoreFull):
+        feed(etcd.evict(Evict("x", "app/x/1f2e", 9), context), FULL, ranged(found((foreign, 9))))
 
 
 def test_queues_are_found_one_key_each(etcd: EtcdProtocol) -> None:

@@ -56,7 +56,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps
 from recipes._contract.rule import Rule
-from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_key, ref_of
 from recipes.stores.etcd.protocol_asking import NOT_FOUND, compare_stands, key_of, stands
@@ -102,6 +102,7 @@ class EtcdProtocol(ValuesProtocol):
         self._anchor = layout.anchor(self.session_id)
         self._anchored = 0  # the revision at which the anchor was put last; threads may share it
         self._in_doubt: set[str] = set()  # contenders with a create that was not answered
+        self._denied: set[str] = set()  # those that etcd has refused to make, until they are withdrawn
         self._tombstones = 0  # since the anchor was put last; threads may count one too few
 
     def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:
@@ -291,6 +292,9 @@ class EtcdProtocol(ValuesProtocol):
         compares (30 of 270 us), and is served beyond a quota as well.
         """
         key = self._layout.contender(op.ticket, self.session_id)
+        if op.ticket.id in self._denied:
+            self._denied.discard(op.ticket.id)
+            return False
         if op.ticket.id in self._in_doubt:
             return (yield from self._bury(op.ticket, key)) or context.again
         return (yield from self._delete(key)) or context.again  # asked again: it was I who deleted it
@@ -329,7 +333,14 @@ class EtcdProtocol(ValuesProtocol):
     def evict(self, op: Evict, context: RequestContext) -> Steps[bool]:
         """Delete a key if it is the one that was created then."""
         key = ref_key(op.ref)
-        reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
+        try:
+            reply = yield from self._txn([codec.compare_created(key, op.token)], then=[codec.delete(key)])
+        except StoreFull:  # no transaction is served; a plain deletion is
+            found = codec.keys((yield from self._post("/kv/range", codec.span(key))))
+            there = bool(found) and found[0].created == op.token
+            if there and not self._layout.parse(op.queue, found[0]).id:
+                raise  # of another client, which may make a key of that name again
+            return (there and (yield from self._delete(key))) or context.again
         return bool(reply.get("succeeded")) or context.again  # asked again: it was I who deleted it
 
     def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
@@ -387,6 +398,11 @@ class EtcdProtocol(ValuesProtocol):
                 if not codec.keys(codec.reads(reply)[0]):
                     raise
                 return reply
+            except StoreDenied:  # etcd has refused it, all of it; to withdraw it would be denied as well
+                if not doubted:
+                    self._in_doubt.discard(ticket.id)
+                    self._denied.add(ticket.id)
+                raise
             if reply.get("succeeded"):
                 break
             own, anchor, *_ = map(codec.keys, codec.reads(reply))
