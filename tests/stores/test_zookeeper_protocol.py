@@ -34,7 +34,7 @@ from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Gone, LocallyGone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
-from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.layout import NO_CONTENDER, Layout
 from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
@@ -238,9 +238,19 @@ def test_enqueue_fails_in_part(zk: ZooKeeperProtocol, error: Any, raised: Any) -
     with pytest.raises(raised):
         enqueue(zk, (error, CUT))
     with pytest.raises(raised):
-        enqueue(zk, ((OWN, STAT), error))
+        enqueue(zk, ((OWN, STAT), error), *[None] * isinstance(error, StoreRefused))
     with pytest.raises(StoreUnavailable):
         enqueue(zk, CUT)
+
+
+@pytest.mark.parametrize("gone", [None, NoNode()])
+def test_one_that_is_made_where_nothing_may_be_listed_is_taken_back(zk: ZooKeeperProtocol, gone: Any) -> None:
+    """Without its name, which only a listing shows, nobody could withdraw it."""
+    asking = zk.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT)
+    assert asking.send(None) == Batch((CREATE, LISTING))
+    assert asking.send(((OWN, STAT), NO_AUTH)) == Delete(OWN)
+    with pytest.raises(StoreRefused, match="no permission"):
+        asking.throw(gone) if gone else asking.send(None)
 
 
 def test_enqueue_in_a_session_that_is_not_this_one(zk: ZooKeeperProtocol) -> None:
@@ -919,6 +929,25 @@ def test_queues_are_those_in_which_somebody_stands(zk: ZooKeeperProtocol) -> Non
     assert [part.path for part in asked[1].parts] == ["/app/a", "/app/b", "/app/c"]
     assert asked.result == ("a",)
     assert feed(zk.queues(Queues(5), CONTEXT), (NoNode(),)).result == ()
+
+
+def test_a_queue_that_may_not_be_listed_hides_no_other(zk: ZooKeeperProtocol) -> None:
+    denied = StoreDenied("zookeeper://z", "no permission")
+    asked = feed(zk.queues(Queues(5), CONTEXT), (("a", "b"),), (denied, (node(1),)))
+    assert asked.result == ("b",)
+    with pytest.raises(StoreDenied):
+        feed(zk.queues(Queues(5), CONTEXT), (denied,))
+
+
+def test_what_was_watched_of_its_own_is_remembered_within_bounds(
+    zk: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.zookeeper.protocol.MOST_OWN", 10)
+    for number in range(50):
+        one = contender(node(number, OTHER))
+        feed(zk.watch(Watch(MINE, (one,)), CONTEXT), ((b"", STAT),))
+    assert len(zk._own_watched) == 10
+    assert len(feed(zk.check(Check(MINE, (one,), Gone(one.ref)), CONTEXT), (None, STAT, NoNode()))) == 1
 
 
 def test_queues_are_listed_until_there_are_enough(zk: ZooKeeperProtocol) -> None:

@@ -43,7 +43,7 @@ from recipes._contract.operations import (
 from recipes._contract.protocol import RequestContext, Steps
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import LocallyGone
-from recipes.errors import SessionLost, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.layout import (
     NO_CONTENDER,
     NO_LOCK,
@@ -71,6 +71,8 @@ __all__ = ["ZooKeeperProtocol"]
 
 PARENT_TRIES = 5
 AT_ONCE = 100  # listings sent together
+MOST_OWN = 10_000
+"""Of so many contenders of its own that were watched a session remembers that they were."""
 NO_SESSION = "bound to no session; it stands in the way until somebody deletes it"
 
 
@@ -96,7 +98,7 @@ class ZooKeeperProtocol(Values):
         super().__init__(label, layout)
         self._session = 0
         self._timeout_s = 0.0
-        self._own_watched: set[str] = set()
+        self._own_watched: dict[str, None] = {}
 
     # The session.
 
@@ -135,6 +137,8 @@ class ZooKeeperProtocol(Values):
         listing = Children(self._layout.queue(ticket.queue))
         for _ in range(PARENT_TRIES):
             created, names = yield from Batch((create, listing))
+            if isinstance(names, StoreRefused) and not isinstance(created, Exception):
+                yield from self._delete(created[0], again=True)  # nobody who may not list could find it
             if not isinstance(created, NoNode):
                 (path, stat), names = self._answers((created, names))
                 self._check_owner(stat)
@@ -275,9 +279,11 @@ class ZooKeeperProtocol(Values):
         waiting = sorted(name for name in names or () if not name.startswith(NO_LOCK))
         while waiting and len(found) < op.most:
             some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
-            listed = yield from self._together(tuple(Children(self._layout.queue(name)) for name in some))
+            replies = yield from Batch(tuple(Children(self._layout.queue(name)) for name in some))
+            hidden = (NoNode, StoreDenied)  # deleted meanwhile; or of somebody else, who keeps it closed
+            listed = self._answers(tuple(() if isinstance(one, hidden) else one for one in replies))
             pairs = zip(some, listed, strict=True)
-            found += [name for name, inside in pairs if self._layout.children(inside or ())]
+            found += [name for name, inside in pairs if self._layout.children(inside)]
         return tuple(found[: op.most])
 
     # The parts.
@@ -345,7 +351,9 @@ class ZooKeeperProtocol(Values):
     def _note_own(self, targets: Ahead, found: Any) -> None:
         for target, data in zip(targets, found, strict=True):
             if data is not None and data[1].owner == self._session:
-                self._own_watched.add(target.ref)
+                self._own_watched[target.ref] = None
+                if len(self._own_watched) > MOST_OWN:  # the oldest was deleted, and notified of, long ago
+                    self._own_watched.pop(next(iter(self._own_watched.copy())), None)
             elif data is not None and not data[1].owner:
                 self._notices.add(target.ref, f"{target.ref} is {NO_SESSION}")
 
