@@ -31,12 +31,18 @@ def guard(grant: Grant | AsyncGrant, transaction: Any) -> None:
             client without a chroot. Its ``commit`` *returns* exceptions in its list: look.
 
     Raises:
-        TypeError: The grant is of another store, or of a multi-lock: a guard is of one of its parts.
+        TypeError: The grant is of another store, or of a multi-lock (a guard is of one of its parts), or of
+            a lock with ``layout="name"``.
     """
     hold: HeldState = grant._hold  # noqa: SLF001 - the two are one package
     if hold not in hold.parts:
         raise TypeError("a multi-lock's grant is of several contenders: make a guard of each grant[lock]")
     if not isinstance(grant._runtime.backend, ZooKeeperBackend):  # noqa: SLF001
         raise TypeError(f"this grant is of {hold.labels['store']}; a guard for ZooKeeper takes one of it")
+    if grant._runtime.backend.one_name:  # noqa: SLF001
+        raise TypeError(
+            'with layout="name" the node of every holder has the same path and version, so ZooKeeper cannot '
+            "tell them apart; have what is written compare the token, or use the layout of this package"
+        )
     stands = ANY_VERSION if hold.rewritten else AS_GRANTED
     transaction.check(hold.entry.ref, stands if hold.guard() else NEVER)

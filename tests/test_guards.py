@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 import recipes
 import recipes.etcd
 import recipes.zookeeper
@@ -32,3 +34,17 @@ def test_a_check_for_zookeeper_that_is_made_after_the_release_fails() -> None:
     grant._hold.release(101.0)
     recipes.zookeeper.guard(grant, transaction)
     assert checked == [("q/id-1", 0), ("q/id-1", 2**31 - 1)]
+
+
+@pytest.mark.parametrize("root", ["", "app"])
+def test_a_lock_by_name_on_zookeeper_has_no_check(root: str) -> None:
+    """The node of each holder has the same path and version: a check would pass for a former one."""
+    made = recipes.connect(f"zookeeper://127.0.0.1:2181/{root}", layout="name")
+    grant = SimpleNamespace(_hold=hold(), _runtime=made._runtime)
+    with pytest.raises(TypeError, match="compare the token"):
+        recipes.zookeeper.guard(grant, SimpleNamespace())
+
+
+def test_a_session_longer_than_zookeeper_can_be_asked_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="longer than ZooKeeper can be asked for"):
+        recipes.connect("zookeeper://127.0.0.1:2181/app", session_timeout=3_000_000)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ZooKeeperBackend", "backend"]
 
+LONGEST_SESSION_S = (2**31 - 1) // 1000
+
 
 def backend(parts: SplitResult, options: dict[str, Any]) -> tuple[ZooKeeperBackend, set[str]]:
     """Return the backend for a URL and options, and which options there are.
@@ -45,11 +47,20 @@ class ZooKeeperBackend(Backend):
     ) -> None:
         queued = STORES["zookeeper"]
         self.guarantees = one_holder(queued) if one_name else queued
+        self.one_name = one_name
         self._protocol = NameProtocol if one_name else ZooKeeperProtocol
         self._hosts = ",".join(written(host, port) for host, port in hosts)
         self._layout = Layout(root)
         self._access = access
         self.label = f"zookeeper{'' if access.context is None else 's'}://{self._hosts}/{root}"
+
+    def check_session(self, session_timeout_s: float) -> None:
+        """Refuse a session of more milliseconds than the wire has room for."""
+        if session_timeout_s > LONGEST_SESSION_S:
+            raise ValueError(
+                f"session_timeout={session_timeout_s:g} is longer than ZooKeeper can be asked for: "
+                f"{LONGEST_SESSION_S} s; a server grants 20 of its ticks at most unless it is told otherwise"
+            )
 
     def protocol(self) -> StoreProtocol:
         """Return the protocol for one session."""
