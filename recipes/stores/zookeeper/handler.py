@@ -73,16 +73,18 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         on_pause: Callable[[], None] | None = None,
         on_stop: Callable[[BaseException | None], None] | None = None,
         on_connect: Callable[[], None] | None = None,
+        on_resolved: Callable[[int], None] | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__()
         self.silence_limit_s: float | None = None
         self.ahead = True
         self.tried = False
-        self._connect_timeout_s = connect_timeout_s
+        self.connect_timeout_s = connect_timeout_s
         self._on_pause = on_pause
         self._on_stop = on_stop
         self._on_connect = on_connect
+        self._on_resolved = on_resolved
         self._ssl_context = ssl_context
         self._results = threading.Lock()
         self._guard = threading.Lock()
@@ -114,6 +116,11 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
                 except OSError:
                     log.debug("the connection was gone already")
+
+    def resolved(self, servers: int) -> None:
+        """Hear of how many servers there are, as names resolve."""
+        if self._on_resolved is not None:
+            self._on_resolved(servers)
 
     def ring(self) -> None:
         """Have kazoo's thread look at its queue once more than it would.
@@ -191,7 +198,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         """Connect within the connect timeout; can be ended by ``retire``."""
         if self._on_connect is not None:
             self._on_connect()
-        limit_s = min(self._connect_timeout_s, timeout or self._connect_timeout_s)
+        limit_s = min(self.connect_timeout_s, timeout or self.connect_timeout_s)
         family, _, _, _, target = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
         for waker in self._wakers:
             waker.mend()
@@ -307,7 +314,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             raise ConnectionAbortedError(errno.ECONNABORTED, "the session is over")
 
     def _limit_s(self) -> float | None:
-        return self._connect_timeout_s if self._unheard else self.silence_limit_s
+        return self.connect_timeout_s if self._unheard else self.silence_limit_s
 
     def _patience_s(self) -> float | None:
         """Return how much longer the server may stay silent; None for as long as it likes."""

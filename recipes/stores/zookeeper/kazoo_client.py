@@ -77,6 +77,7 @@ class KazooSession:
         self._access = access
         self._asker = None if access.who is None else access.who.asker
         self._connect_s = LONGEST_CONNECT_S
+        self._servers = hosts.count(",") + 1  # until names are resolved
         self._options = dict(kazoo_options)
         self._log = KazooLog(self._on_session, tls=access.context is not None)
         self._watches = Watches()
@@ -134,7 +135,7 @@ class KazooSession:
         info = self._info
         waited_s = 0.0 if call.sent_at is None else time.monotonic() - call.sent_at
         enough = info is not None and waited_s >= info.timeout_s * LEADERLESS
-        if enough and "," in self._hosts and any(isinstance(part, Sync) for part in call.parts):
+        if enough and self._servers > 1 and any(isinstance(part, Sync) for part in call.parts):
             log.warning(
                 "%s: no answer from the leader for %.3g s; trying another server", self._hosts, waited_s
             )
@@ -190,12 +191,13 @@ class KazooSession:
             self.close()
 
     def _make_client(self, timeout_s: float) -> Any:
-        self._connect_s = connect_timeout(self._hosts, timeout_s)
+        self._connect_s = connect_timeout(self._servers, timeout_s)
         handler = self._handler = LeanHandler(
             connect_timeout_s=self._connect_s,
             on_pause=self._on_round_failed,
             on_stop=self._on_stop,
             on_connect=self._introduce,
+            on_resolved=partial(self._on_resolved, timeout_s),
             ssl_context=self._access.context,
         )
         options = {**self._access.kazoo_options(), **self._options}
@@ -203,6 +205,13 @@ class KazooSession:
         client.add_listener(self._on_state)
         self._acl = acl_bytes(client.default_acl or OPEN_ACL_UNSAFE)
         return client
+
+    def _on_resolved(self, timeout_s: float, servers: int) -> None:
+        """Hear of how many servers the names are: in kazoo's thread, before each round of connecting."""
+        handler = self._handler
+        if handler is not None:
+            self._servers = servers
+            self._connect_s = handler.connect_timeout_s = connect_timeout(servers, timeout_s)
 
     def _introduce(self) -> None:
         """Have kazoo know who the client is, before it connects: in kazoo's thread."""
@@ -423,9 +432,9 @@ class KazooSession:
         return self._pid not in (0, os.getpid())
 
 
-def connect_timeout(hosts: str, session_timeout_s: float) -> float:
+def connect_timeout(servers: int, session_timeout_s: float) -> float:
     """Return how long one server may take, so that each gets its chance before the session expires."""
-    share_s = session_timeout_s / 2 / (hosts.count(",") + 1)
+    share_s = session_timeout_s / 2 / servers
     return min(LONGEST_CONNECT_S, max(SHORTEST_CONNECT_S, share_s))
 
 

@@ -8,10 +8,11 @@ neither a plain reply nor an event is left to kazoo: connecting, logging in, TLS
 
 from __future__ import annotations
 
+import random
 import struct
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -50,6 +51,8 @@ LINGER_S = 0.05
 """How long kazoo's thread stays with the connection after something arrived."""
 LONGEST_S = 0.2
 """... in all: its loop sends the pings."""
+LOGINS_CUT = 3
+"""A connection that ends in the login so often in a row is the answer to wrong credentials."""
 
 
 class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no types
@@ -65,6 +68,8 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         # The order of what waits for an answer is that of the wire. A signal handler may ask in the middle.
         self._sending = threading.RLock()
         self._open = False  # kazoo has connected and logged in
+        self._logins_cut = 0  # in a row
+        self._salt = random.random()  # noqa: S311 - spreads load only
         self.said_goodbye = False  # the server has answered that the session is closed
 
     def send_at_once(self, parts: Sequence[Part]) -> bool:
@@ -72,8 +77,10 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         if not self._open:  # with TLS the lock is not for a moment: kazoo's thread waits in it
             return False
         with section.mark, self._sending:
+            if not self._open:  # what kazoo's thread does meanwhile: there may be no socket any more
+                return False
             sock = self._socket
-            if self.client._queue or sock.unsent or not self._open:
+            if self.client._queue or sock.unsent:
                 return False
             try:
                 self._send([(part, part) for part in parts])
@@ -106,6 +113,27 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         with section.mark, self._sending:
             self._open = isinstance(self._socket, LeanSocket)  # TLS is for one thread at a time
         return limits
+
+    def _expand_client_hosts(self) -> Any:
+        """Return the addresses in an order of this client's own, the same in each round.
+
+        A name may be that of several servers. One server may have an address of each family.
+        """
+        places = super()._expand_client_hosts()
+        families = Counter(":" in address for _, address, _ in places)
+        self.handler.resolved(max(families.values(), default=1))
+        return sorted(places, key=lambda place: hash((self._salt, *place)))
+
+    def _authenticate_with_sasl(self, host: Any, timeout: Any) -> None:
+        """Log in; a connection that ends meanwhile says nothing of credentials, unless each does."""
+        try:
+            super()._authenticate_with_sasl(host, timeout)
+        except AuthFailedError as failed:
+            self._logins_cut += 1
+            if isinstance(failed.__cause__, ConnectionDropped) and self._logins_cut < LOGINS_CUT:
+                raise failed.__cause__ from None
+            raise
+        self._logins_cut = 0
 
     def _submit(self, request: Any, timeout: Any, xid: Any = None) -> None:
         with section.mark, self._sending if self._open else nullcontext():
@@ -174,26 +202,29 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
                 break
             if xid == WATCH_XID:
                 self._read_watch_event(held[at:end], _REPLY.size)
-            elif odd := not self._take(xid, zxid, error, held[at:end]):
+            elif odd := not self._take(xid, zxid, error, held[at:end], _REPLY.size):
                 break
             at = end
         sock.held = held[at:]
         return odd
 
     def _read_response(self, header: Any, buffer: Any, offset: Any) -> Any:
-        """Take a reply that is for kazoo; one that is not due ends the connection, and not kazoo's thread.
+        """Take a reply that kazoo has read; one that is not due ends the connection, and not kazoo's thread.
 
+        With TLS kazoo reads all of them. It does not know which watch a request of ours sets, nor all errors.
         A server to which the session no longer belongs does not answer what it refuses: it closes the
         connection, and may have answered what was asked next.
         """
+        if self._take(header.xid, header.zxid, header.err, buffer, offset):
+            return None
         pending = self.client._pending
         if not pending or pending[0][2] != header.xid:
             due = f"that to number {pending[0][2]}" if pending else "none"
             raise ConnectionDropped(f"a reply to request number {header.xid}, where {due} was due")
         return super()._read_response(header, buffer, offset)
 
-    def _take(self, xid: int, zxid: int, error: int, message: bytes) -> bool:
-        """Hand over the reply to one of our requests; False if it is none."""
+    def _take(self, xid: int, zxid: int, error: int, message: bytes, at: int) -> bool:
+        """Hand over the reply to one of our requests, which begins there; False if it is none."""
         client = self.client
         pending = client._pending
         if not pending or pending[0][2] != xid or type(pending[0][0]) is not Part:
@@ -209,7 +240,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
             watchers = client._child_watchers if part.type == GetChildren.type else client._data_watchers
             watchers[part.path].add(part.watcher)
         try:
-            reply = None if missing else part.deserialize(message, _REPLY.size)
+            reply = None if missing else part.deserialize(message, at)
         except Exception as malformed:
             part.set_exception(malformed)
         else:

@@ -20,6 +20,8 @@ KNOWN: Mapping[type[Any], Mapping[str, tuple[str, ...]]] = {
     ConnectionHandler: {
         "__init__": ("self", "client", "retry_sleeper", "logger", "sasl_options"),
         "_connect": ("self", "host", "hostip", "port"),
+        "_expand_client_hosts": ("self",),
+        "_authenticate_with_sasl": ("self", "host", "timeout"),
         "_submit": ("self", "request", "timeout", "xid"),
         "_send_request": ("self", "read_timeout", "connect_timeout"),
         "_read_socket": ("self", "read_timeout"),

@@ -11,7 +11,10 @@ from recipes.stores.tls import tls_text
 
 __all__ = ["KazooLog"]
 
-_WANTS_TLS = "the server closed the connection; does this port want TLS (zookeepers://)?"
+_HUNG_UP = (
+    "the server closed the connection: it has no quorum, or as many connections from this address as it "
+    "takes (maxClientCnxns), or wants TLS (zookeepers://)"
+)
 log = logging.getLogger("recipes.kazoo")
 log.addHandler(logging.NullHandler())  # a library says nothing unless asked
 
@@ -33,7 +36,7 @@ class KazooLog:
 
     def __init__(self, on_session: Callable[[int, int], None], *, tls: bool = False) -> None:
         self._on_session = on_session
-        self._hint = {} if tls else {"socket connection broken": _WANTS_TLS}
+        self._hint = {} if tls else {"socket connection broken": _HUNG_UP}
         self._server = ""
         self._untrusted: set[str] = set()
         self.troubles: dict[str, str] = {}

@@ -16,12 +16,13 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import Callback
 
-from recipes.errors import StoreUntrusted
+from recipes._contract.wakeups import Changed
+from recipes.errors import StoreRefused, StoreUntrusted
 from recipes.stores.zookeeper.handler import GOODBYE, LeanHandler
 from recipes.stores.zookeeper.handler_sockets import READ_AHEAD, LeanSocket, Waker, poll, tls_context
-from recipes.stores.zookeeper.requests import Connect, Create, Exists
+from recipes.stores.zookeeper.requests import Children, Connect, Create, Exists, ZooKeeperError
 from tests.pace import taking
-from tests.stores.zookeeper.conftest import Connections, answered
+from tests.stores.zookeeper.conftest import Box, Connections, answered
 from tests.stores.zookeeper.fake_server import FakeZooKeeper
 
 CERTIFICATE = str(Path(__file__).with_name("certificate.pem"))
@@ -469,6 +470,21 @@ def test_tls_all_the_way(connections: Connections) -> None:
         assert answered(connection, Exists("/q")) is not None
         connection.close()
         server.until(lambda: not server.sessions)
+
+
+def test_over_tls_a_listing_is_notified_and_an_odd_error_ends_nothing(connections: Connections) -> None:
+    """There kazoo reads the replies: by the class of a request it knows which watch that sets."""
+    with FakeZooKeeper(tls=server_context()) as server:
+        connection, box = connections.connected(server.hosts, use_ssl=True, verify_certs=False), Box()
+        connection.ask(Create("/q"))
+        assert connection.ask(Children("/q", box, "q")) == ()
+        connection.ask(Create("/q/1"))
+        assert box.next() == Changed("q")
+        server.fail("exists", -999)
+        with pytest.raises((StoreRefused, ZooKeeperError)):
+            connection.ask(Exists("/q"))
+        assert connection.ask(Exists("/q")) is not None
+        assert server.accepted == 1
 
 
 def test_with_tls_nobody_waits_for_whoever_sends(connections: Connections) -> None:

@@ -18,6 +18,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from kazoo.exceptions import AuthFailedError, ConnectionDropped
+from kazoo.protocol.connection import ConnectionHandler
 
 from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Disturbed
@@ -25,6 +27,7 @@ from recipes.errors import StoreDenied, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper import kazoo_client, kazoo_client_connection
 from recipes.stores.zookeeper.blocking import KazooConnection
 from recipes.stores.zookeeper.handler import LeanHandler
+from recipes.stores.zookeeper.kazoo_client_connection import LOGINS_CUT
 from recipes.stores.zookeeper.kazoo_client_log import KazooLog
 from recipes.stores.zookeeper.requests import (
     Children,
@@ -364,10 +367,77 @@ def test_kazoo_that_will_not_stop(monkeypatch: pytest.MonkeyPatch, server: FakeZ
     assert connection.ask(Close(), 5) is True
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_connection_that_ends_in_the_login_says_little_of_the_credentials(
+    connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    left = [times]
+
+    def log_in(self: Any, host: str, timeout: float) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise AuthFailedError("Connection dropped in SASL") from ConnectionDropped("cut")
+
+    monkeypatch.setattr(ConnectionHandler, "_authenticate_with_sasl", log_in)
+    connection = connections(server.hosts, sasl_options={"mechanism": "DIGEST-MD5"})
+    if times == LOGINS_CUT:
+        with pytest.raises(StoreDenied):
+            connection.ask(Connect(12.0))
+        return
+    connection.ask(Connect(12.0))
+    assert connection.ask(Exists("/")) is not None
+    assert (len(server.sessions), server.accepted) == (1, times + 1)
+
+
+def test_who_sends_as_the_connection_goes_leaves_it_to_kazoo(
+    connections: Connections, server: FakeZooKeeper
+) -> None:
+    """kazoo's thread may have closed the socket, and be at the next server, before the lock is there."""
+    kazoos = connections.connected(server.hosts).session._client._connection
+    sending, socket = kazoos._sending, kazoos._socket
+
+    class Late:
+        def __enter__(self) -> None:
+            sending.acquire()
+            kazoos._open, kazoos._socket = False, None
+
+        def __exit__(self, *_: object) -> None:
+            sending.release()
+
+    kazoos._sending = Late()
+    try:
+        assert kazoos.send_at_once([]) is False
+    finally:
+        kazoos._sending, kazoos._socket, kazoos._open = sending, socket, True
+
+
+def test_one_name_may_be_that_of_several_servers(
+    connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each gets its share of the time, and one that does not reach the leader is left for another."""
+    real = socket.getaddrinfo
+
+    def both(host: str, port: int, *how: int, **named: int) -> Any:
+        if host != "zk":
+            return real(host, port, *how, **named)
+        return [*real("127.0.0.1", one.port, *how), *real("::1", one.port, *how)] + [
+            found for other in others for found in real("127.0.0.1", other.port, *how)
+        ]
+
+    with FakeZooKeeper() as other:
+        one, others = server, [other]
+        monkeypatch.setattr(socket, "getaddrinfo", both)
+        session = connections.connected("zk:2181").session
+        assert session._servers == 2
+        assert session._connect_s == kazoo_client.connect_timeout(2, 12.0)
+        kazoos = session._client._connection
+        assert kazoos._expand_client_hosts() == kazoos._expand_client_hosts()
+
+
 def test_the_share_of_each_server() -> None:
-    assert kazoo_client.connect_timeout("a:1,b:1,c:1", 15.0) == 2.5
-    assert kazoo_client.connect_timeout("a:1", 60.0) == 5.0
-    assert kazoo_client.connect_timeout("a:1,b:1,c:1", 2.0) == 1.0
+    assert kazoo_client.connect_timeout(3, 15.0) == 2.5
+    assert kazoo_client.connect_timeout(1, 60.0) == 5.0
+    assert kazoo_client.connect_timeout(3, 2.0) == 1.0
 
 
 # Cancelling.
