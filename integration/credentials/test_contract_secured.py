@@ -7,12 +7,17 @@ import pytest
 from integration.test_contract import (  # noqa: F401 - the same tests, on the servers of this folder
     TestExclusion,
     TestForeign,
+    TestGuarded,
     TestInterrupts,
+    TestListings,
     TestManners,
     TestNaming,
+    TestObservations,
+    TestPermits,
     TestReading,
     TestSessions,
     TestTiming,
+    TestWatchedValues,
     TestWritersExclusion,
     TestWritersInterrupts,
 )
