@@ -81,7 +81,6 @@ class Receipt:
 NONE = Receipt()
 MOST_KEPT = 1000
 """So many receipts of a session a store keeps that may delete the others."""
-AT_ONCE = 2
 MOST_KNOWN = 10_000
 """Of so many values a session remembers the receipt; what it has forgotten it finds out by one try more."""
 
@@ -118,16 +117,16 @@ class Receipts:
         asked = set(self.asked())
         return [key for key in self._known.copy() if key not in asked]
 
-    def surplus(self) -> tuple[tuple[str, int], ...]:
-        """Forget the oldest, a few at a time, of more than `MOST_KEPT`; returns which, and their versions.
+    def surplus(self, at_once: int = 2) -> tuple[tuple[str, int], ...]:
+        """Forget the oldest once there are so many more than `MOST_KEPT`; returns which, and their versions.
 
         For a store on which no copy of a settled write can arrive: it may delete these, if they have that
         version. What is written there next finds out by one try more.
         """
-        if len(self._known) <= MOST_KEPT:
+        if len(self._known) < MOST_KEPT + at_once:
             return ()
         asked, taken = set(self.asked()), []
-        for key in list(self._known)[:AT_ONCE]:
+        for key in list(self._known)[:at_once]:
             known = NONE if key in asked else self._known.pop(key, NONE)
             if known.version:
                 taken.append((key, known.version))

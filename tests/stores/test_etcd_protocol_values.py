@@ -33,7 +33,8 @@ KEY, VALUE = "~value/x", b"app/~value/x"
 RECEIPT = b"~session/app/1f/~receipt/~value/x"
 ID = "10000000-0000-4000-8000-000000000000"
 GUARD = Entry(Ticket("x", "lock", ID), f"app/x/W-1f-{ID}", 30)
-V, R, G = VALUE.decode(), RECEIPT.decode(), GUARD.ref
+ANCHOR = b"~session/app/1f"
+V, R, G, A = VALUE.decode(), RECEIPT.decode(), GUARD.ref, ANCHOR.decode()
 DEAD = EtcdError(5, "etcdserver: requested lease not found")
 DENIED = EtcdError(7, "etcdserver: permission denied")
 CUT = StoreUnavailable("etcd://e", "cut")
@@ -61,11 +62,18 @@ def at(key: bytes, modified: int, data: bytes = b"", created: int | None = None)
 
 
 NOTHING: dict[str, Any] = {}
+SETTLED = ([f"MOD {R} 0", f"MOD {A} 3"], [f"put {R}  under 31"], [f"range {R}", f"range {A}"])
+"""What writes the receipt alone, where there was none."""
 
 
 def refused(*found: dict[str, Any], revision: int = 50) -> dict[str, Any]:
     """The reply to a transaction whose comparison failed."""
     return ranged({"responses": [{"response_range": one} for one in found]}, revision)
+
+
+def refused_first(*found: dict[str, Any]) -> dict[str, Any]:
+    """The same of a transaction that compares the anchor too, which was put at revision 3."""
+    return refused(*found, at(ANCHOR, 3))
 
 
 def ranged(found: dict[str, Any], revision: int = 50) -> dict[str, Any]:
@@ -86,9 +94,9 @@ def txn(request: Any) -> tuple[list[str], list[str], list[str]]:
 
 
 def _compare(c: Any) -> str:
-    assert c["result"] == "EQUAL"
     wanted = {"CREATE": "create_revision", "MOD": "mod_revision"}[c["target"]]
-    return f"{c['target']} {c['key'].decode()} {c[wanted]}"
+    above = {"EQUAL": "", "GREATER": ">"}[c["result"]]
+    return f"{c['target']} {c['key'].decode()} {above}{c[wanted]}"
 
 
 def _ops(ops: list[Any]) -> list[str]:
@@ -147,7 +155,9 @@ def test_a_read_fails(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
 def test_a_first_write_is_one_transaction_and_the_receipt_alone_has_a_lease(etcd: EtcdProtocol) -> None:
     steps = write(etcd, written(50))
     puts = [f"put {R} 1 under 31", f"put {V} new under 0"]
-    assert [txn(step) for step in steps] == [([f"MOD {R} 0"], puts, [f"range {R}"])]
+    (compare, then, otherwise), *more = map(txn, steps)
+    assert (compare, then, more) == ([f"MOD {R} 0", f"MOD {A} 3"], puts, [])
+    assert otherwise == [f"range {R}", f"range {A}"]
     assert steps.result == Written(done=True, stored=Stored(b"new", 50))
 
 
@@ -170,14 +180,15 @@ def test_a_conditional_write_compares_the_version_and_reads_the_value_if_it_diff
 ) -> None:
     steps = write(etcd, written(50), if_version=version)
     compare, _, otherwise = txn(steps[0])
-    assert (compare, otherwise) == ([f"MOD {R} 0", f"MOD {V} {version}"], [f"range {R}", f"range {V}"])
+    assert compare == [f"MOD {R} 0", f"MOD {V} {version}", f"MOD {A} 3"]
+    assert otherwise == [f"range {R}", f"range {V}", f"range {A}"]
 
 
 @pytest.mark.parametrize(
     ("found", "stored"), [(at(VALUE, 49, b"theirs"), Stored(b"theirs", 49)), (NOTHING, Stored())]
 )
 def test_a_lost_race_says_what_is_there_now(etcd: EtcdProtocol, found: Any, stored: Stored) -> None:
-    steps = write(etcd, refused(NOTHING, found), if_version=40)
+    steps = write(etcd, refused_first(NOTHING, found), if_version=40)
     assert steps.result == Written(done=False, stored=stored)
     write(etcd, written(60))
     steps = write(etcd, refused(at(RECEIPT, 60, b"1"), found, revision=61), if_version=40, number=2)
@@ -187,8 +198,8 @@ def test_a_lost_race_says_what_is_there_now(etcd: EtcdProtocol, found: Any, stor
 def test_a_guard_has_to_stand_as_it_was_created(etcd: EtcdProtocol) -> None:
     steps = write(etcd, written(50), if_version=40, guards=(Guard(GUARD), Guard(GUARD, unchanged=True)))
     compare, _, otherwise = txn(steps[0])
-    assert compare == [f"MOD {R} 0", f"CREATE {G} 30", f"MOD {G} 30", f"MOD {V} 40"]
-    assert otherwise == [f"range {R}", f"range {G}", f"range {G}", f"range {V}"]
+    assert compare == [f"MOD {R} 0", f"CREATE {G} 30", f"MOD {G} 30", f"MOD {V} 40", f"MOD {A} 3"]
+    assert otherwise == [f"range {R}", f"range {G}", f"range {G}", f"range {V}", f"range {A}"]
     assert steps.result.done
 
 
@@ -206,46 +217,88 @@ def test_a_guard_has_to_stand_as_it_was_created(etcd: EtcdProtocol) -> None:
 def test_a_write_that_was_refused_says_whether_its_guard_stood(
     etcd: EtcdProtocol, found: Any, unchanged: bool, guarded: bool
 ) -> None:
-    reply = refused(NOTHING, found, at(VALUE, 49, b"theirs"))
+    reply = refused_first(NOTHING, found, at(VALUE, 49, b"theirs"))
     steps = write(etcd, reply, if_version=40, guards=(Guard(GUARD, unchanged),))
     assert steps.result == Written(done=False, stored=Stored(b"theirs", 49), guarded=guarded)
 
 
 def test_a_guard_that_is_gone_refuses_a_write_without_a_condition(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, refused(NOTHING, NOTHING), guards=(Guard(GUARD),))
-    assert txn(steps[0])[2] == [f"range {R}", f"range {G}"]
+    steps = write(etcd, refused_first(NOTHING, NOTHING), guards=(Guard(GUARD),))
+    assert txn(steps[0])[2] == [f"range {R}", f"range {G}", f"range {A}"]
     assert steps.result == Written(done=False, guarded=False)
 
 
 def test_a_write_that_finds_its_number_was_done(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, refused(at(RECEIPT, 44, b"1")), again=True)
+    steps = write(etcd, refused_first(at(RECEIPT, 44, b"1")), again=True)
     assert steps.result == Written(done=True)
 
 
 def test_a_write_that_another_of_the_session_overtook_is_asked_with_the_new_receipt(
     etcd: EtcdProtocol,
 ) -> None:
-    steps = write(etcd, refused(at(RECEIPT, 44, b"7")), written(50))
-    assert [txn(step)[0] for step in steps] == [[f"MOD {R} 0"], [f"MOD {R} 44"]]
+    steps = write(etcd, refused_first(at(RECEIPT, 44, b"7")), written(50))
+    assert [txn(step)[0] for step in steps] == [[f"MOD {R} 0", f"MOD {A} 3"], [f"MOD {R} 44"]]
     assert steps.result == Written(done=True, stored=Stored(b"new", 50))
 
 
 def test_what_may_be_on_its_way_is_settled_before_a_write_is_said_not_to_be_done(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, refused(NOTHING, at(VALUE, 49)), written(50, "put"), if_version=40, again=True)
-    assert txn(steps[1]) == ([f"MOD {R} 0"], [f"put {R}  under 31"], [f"range {R}"])
+    reply = refused_first(NOTHING, at(VALUE, 49))
+    steps = write(etcd, reply, written(50, "put"), if_version=40, again=True)
+    assert txn(steps[1]) == SETTLED
     assert steps.result == Written(done=False, stored=Stored(b"", 49))
 
 
 def test_settling_writes_the_receipt_alone_and_compares_no_value_and_no_guard(etcd: EtcdProtocol) -> None:
     asked = Write(KEY, b"new", 1, if_version=40, guards=(Guard(GUARD),))
     steps = feed(etcd.settle(Settle(asked), CONTEXT), written(50, "put"))
-    assert [txn(step) for step in steps] == [([f"MOD {R} 0"], [f"put {R}  under 31"], [f"range {R}"])]
+    assert [txn(step) for step in steps] == [SETTLED]
     assert steps.result is False
 
 
 def test_settling_finds_what_was_done(etcd: EtcdProtocol) -> None:
-    steps = feed(etcd.settle(Settle(Write(KEY, b"new", 1)), CONTEXT), refused(at(RECEIPT, 44, b"1")))
+    steps = feed(etcd.settle(Settle(Write(KEY, b"new", 1)), CONTEXT), refused_first(at(RECEIPT, 44, b"1")))
     assert steps.result is True
+
+
+# How receipts go.
+
+
+def test_the_oldest_receipts_go_a_hundred_at_a_time_if_they_are_as_they_were(
+    etcd: EtcdProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The anchor is put again: a late copy of a first write compares the revision that it had."""
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 10)
+    for number in range(110):
+        (step,) = feed(etcd.write(Write(f"k{number}", b"", number), CONTEXT), written(50 + number))
+    swept, step = write(etcd, written(170, "put", *["delete_range"] * 100), written(171))
+    compare, then, otherwise = txn(swept)
+    assert compare[0] == f"CREATE {A} >0"
+    assert compare[1:] == [f"MOD ~session/app/1f/~receipt/k{n} {50 + n}" for n in range(100)]
+    assert then == [f"put {A}  under 31", *(f"delete ~session/app/1f/~receipt/k{n}" for n in range(100))]
+    assert otherwise == []
+    assert txn(step)[0] == [f"MOD {R} 0", f"MOD {A} 170"]
+
+
+@pytest.mark.parametrize("failed", [CUT, FULL, DENIED, refused()])
+def test_receipts_that_cannot_go_are_in_nobodys_way(
+    etcd: EtcdProtocol, monkeypatch: pytest.MonkeyPatch, failed: Any
+) -> None:
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 0)
+    for number in range(100):
+        feed(etcd.write(Write(f"k{number}", b"", number), CONTEXT), written(50))
+    _, step = write(etcd, failed, written(171))
+    assert txn(step)[0] == [f"MOD {R} 0", f"MOD {A} 3"]
+
+
+def test_a_first_write_that_finds_the_anchor_put_again_is_asked_again(etcd: EtcdProtocol) -> None:
+    steps = write(etcd, refused(NOTHING, at(ANCHOR, 49)), written(50))
+    assert [txn(step)[0] for step in steps] == [[f"MOD {R} 0", f"MOD {A} {n}"] for n in (3, 49)]
+    assert steps.result.done
+
+
+def test_a_first_write_without_an_anchor_is_a_lost_session(etcd: EtcdProtocol) -> None:
+    with pytest.raises(SessionLost, match="anchor"):
+        write(etcd, refused(NOTHING, NOTHING))
 
 
 # What is refused, or not answered.
@@ -298,8 +351,8 @@ def test_a_write_that_may_have_taken_the_last_room_is_unknown_where_its_receipt_
 
 
 def test_a_version_that_etcd_cannot_count_to_is_compared_as_one_that_no_value_has(etcd: EtcdProtocol) -> None:
-    steps = write(etcd, refused(NOTHING, at(VALUE, 40, b"old")), if_version=2**80)
-    assert txn(steps[0])[0] == [f"MOD {R} 0", f"MOD {V} {2**63 - 1}"]
+    steps = write(etcd, refused_first(NOTHING, at(VALUE, 40, b"old")), if_version=2**80)
+    assert txn(steps[0])[0] == [f"MOD {R} 0", f"MOD {V} {2**63 - 1}", f"MOD {A} 3"]
     assert not steps.result.done
 
 
@@ -391,6 +444,28 @@ def test_every_write_counts_once_however_often_and_late_its_copies_arrive(way: W
             one.deliver(copy)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_copies_do_nothing_where_receipts_have_gone(
+    way: Way, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 1)
+    monkeypatch.setattr("recipes.stores.etcd.protocol_values.SPENT", 3)
+    chance, written, most = random.Random(seed), dict[str, bytes](), 0
+    for count in range(80):
+        key, data = f"~value/{chance.randrange(8)}", b"%d" % count
+        asked = Write(key, data, count)
+        again = chance.random() < 0.4
+        if again:
+            way.do(way.protocol.write(asked, CONTEXT), lost=True)
+        assert way.do(way.protocol.write(asked, AGAIN if again else CONTEXT)).done
+        written[key] = data
+        most = max(most, sum(one.startswith(b"~session/app/1f/~receipt/") for one in way.server.keys))
+        for copy in chance.sample(way.sent, min(5, len(way.sent))):
+            way.deliver(copy)
+    assert {key: way.do(way.protocol.read(Read(key), CONTEXT)).data for key in written} == written
+    assert 3 < most < 8
+
+
 def test_a_write_that_has_not_arrived_yet_never_lands_once_it_is_settled(way: Way) -> None:
     way.do(way.protocol.write(Write(KEY, b"one", 1), CONTEXT))
     asking = way.protocol.write(Write(KEY, b"two", 2), CONTEXT)
@@ -422,11 +497,7 @@ def test_no_write_lands_after_its_session(way: Way, data: bytes | None, written:
     asking.close()
     way.server.revoke(0x1F)
     before = way.server.revision
-    if written:
-        way.deliver(late)
-    else:
-        with pytest.raises(EtcdError, match="lease not found"):
-            way.server.handle(late.path, late.body)
+    way.deliver(late)
     assert way.server.revision == before
 
 

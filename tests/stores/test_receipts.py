@@ -78,9 +78,11 @@ def test_the_oldest_that_nobody_asks_for_are_surplus(monkeypatch: pytest.MonkeyP
     receipts.begin(Write("k0", b"", 9))
     assert receipts.surplus() == (("k1", 6),)
     assert (receipts.known("k0").version, receipts.known("k1").version) == (5, 0)
-    receipts.end(Write("k0", b"", 9))
-    assert receipts.surplus() == (("k0", 5), ("k2", 7))
     assert receipts.surplus() == ()
+    receipts.end(Write("k0", b"", 9))
+    receipts.note("k4", Exchanged(True, 9, b"1"))
+    assert receipts.surplus(3) == ()
+    assert receipts.surplus() == (("k0", 5), ("k2", 7))
 
 
 def test_a_lost_answer_is_found_in_the_receipt() -> None:

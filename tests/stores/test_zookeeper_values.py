@@ -444,7 +444,7 @@ def test_a_guard_is_gone_while_another_thread_writes(protocol: ZooKeeperProtocol
 def test_the_oldest_receipts_are_deleted_beside_a_write(
     protocol: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 3)
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 2)
     for number in range(5):
         op = Write(f"~value/{number}", b"x", number)
         asked = feed(protocol.write(op, CONTEXT), (("", stat(1)), None, None)[: 3 if number == 4 else 1])

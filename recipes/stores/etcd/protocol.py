@@ -59,7 +59,7 @@ from recipes._contract.rule import Rule
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_key, ref_of
-from recipes.stores.etcd.protocol_asking import NOT_FOUND, compare_stands, key_of, stands
+from recipes.stores.etcd.protocol_asking import NO_ANCHOR, NOT_FOUND, compare_stands, key_of, stands
 from recipes.stores.etcd.protocol_values import ValuesProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
@@ -69,7 +69,6 @@ __all__ = ["EtcdProtocol", "key_of", "stands"]
 T = TypeVar("T")
 Json = Mapping[str, Any]
 
-NO_ANCHOR = "the session's anchor key is gone from the store"
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
 READ_WHOLE = 16  # a queue of so many is read by the transaction that joins it: cheaper than a call
 
@@ -99,8 +98,6 @@ class EtcdProtocol(ValuesProtocol):
 
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
         super().__init__(label, layout, lease, named=named)
-        self._anchor = layout.anchor(self.session_id)
-        self._anchored = 0  # the revision at which the anchor was put last; threads may share it
         self._in_doubt: set[str] = set()  # contenders with a create that was not answered
         self._denied: set[str] = set()  # those that etcd has refused to make, until they are withdrawn
         self._tombstones = 0  # since the anchor was put last; threads may count one too few
@@ -406,9 +403,7 @@ class EtcdProtocol(ValuesProtocol):
             if reply.get("succeeded"):
                 break
             own, anchor, *_ = map(codec.keys, codec.reads(reply))
-            if not anchor:
-                raise SessionLost(NO_ANCHOR)
-            self._anchored = anchor[0].modified
+            self._learn(anchor)
             if own or anchor[0].modified == known:
                 break
         if not doubted:

@@ -14,11 +14,12 @@ from recipes.stores.etcd.layout import Layout, ref_key
 from recipes.stores.etcd.protocol_login import DENIED, UNKNOWN, Asking
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
 
-__all__ = ["NOT_FOUND", "AskingProtocol", "compare_stands", "key_of", "stands"]
+__all__ = ["NOT_FOUND", "NO_ANCHOR", "AskingProtocol", "compare_stands", "key_of", "stands"]
 
 Json = Mapping[str, Any]
 
 NOT_FOUND = 5
+NO_ANCHOR = "the session's anchor key is gone from the store"
 WENT_BACK = "the store has gone back to an earlier state: it was wiped, or restored from a backup"
 
 
@@ -31,6 +32,8 @@ class AskingProtocol(StoreProtocol):
         self._asking = Asking(label, named=named)
         self._lease = lease
         self.session_id = f"{lease:x}"
+        self._anchor = layout.anchor(self.session_id)
+        self._anchored = 0  # the revision at which the anchor was put last; threads may share it
         self._latest = 0  # revision that the majority answered with; threads may note one a little older
 
     def _txn(

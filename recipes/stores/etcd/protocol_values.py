@@ -3,18 +3,31 @@
 A write is one transaction, with the receipt as `recipes.stores.receipts` says. The receipt is bound to the
 lease: it goes with the session, and with the lease every write that is still on its way is refused, for
 each puts the receipt. The value is bound to no lease. Versions are mod revisions, which rise over deletes.
+
+A session keeps about a thousand receipts. A first write of a value, which compares that there is no receipt,
+compares the anchor too: what deletes receipts puts that again. So no late copy of a first write is done where
+a receipt has gone; and one that is under way at that moment is asked again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from recipes._contract.operations import Guard, Read, Settle, Stored, Write, Written
 from recipes._contract.protocol import RequestContext, Steps
-from recipes.errors import StoreFull, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
-from recipes.stores.etcd.protocol_asking import AskingProtocol, Json, compare_stands, key_of, stands
+from recipes.stores.etcd.protocol_asking import (
+    NO_ANCHOR,
+    AskingProtocol,
+    Json,
+    compare_stands,
+    key_of,
+    stands,
+)
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
@@ -22,6 +35,8 @@ from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, 
 __all__ = ["ValuesProtocol"]
 
 NO_LEASE = 0
+SPENT = 100
+"""So many receipts are deleted at once: etcd takes 128 comparisons, and 128 operations, in a transaction."""
 LAST_REVISION = 2**63 - 1
 MAY_BE_DONE = (2, 10, 15)
 """Statuses (unknown, aborted, data loss) that do not say whether it was carried out, or will be."""
@@ -45,17 +60,40 @@ class ValuesProtocol(AskingProtocol):
 
     def write(self, op: Write, context: RequestContext) -> Steps[Written]:
         """Write with a receipt; a copy of it may arrive late."""
+        if not context.again:
+            yield from self._spend()
         return (yield from write_once(self._receipts, op, self._exchange, again=context.again))
 
     def settle(self, op: Settle, context: RequestContext) -> Steps[bool]:
         """Write the receipt alone."""
         return (yield from settle_once(self._receipts, op.write, self._exchange))
 
+    def _spend(self) -> Steps[None]:
+        """Delete the oldest receipts, many at a time."""
+        surplus = self._receipts.surplus(SPENT)
+        if not surplus:
+            return
+        receipts = {self._layout.receipt(key, self.session_id): at for key, at in surplus}
+        as_known = (codec.compare_modified(receipt, at) for receipt, at in receipts.items())
+        compare = [*codec.compare_present(self._anchor), *as_known]
+        then = [codec.put(self._anchor, b"", self._lease), *map(codec.delete, receipts)]
+        with suppress(StoreError):  # they stay
+            reply = yield from self._txn(compare, then=then)
+            if reply.get("succeeded"):
+                self._anchored = max(self._anchored, codec.revision(reply))
+
     def _exchange(self, put: Exchange) -> Steps[Exchanged]:
         """Write the value with its receipt, or read why not: one transaction."""
+        while True:
+            anchored = self._anchored
+            found = yield from self._try(put, anchored)
+            if found.done or put.expected or self._anchored == anchored:
+                return found
+
+    def _try(self, put: Exchange, anchored: int) -> Steps[Exchanged]:
         known = self._latest
         try:
-            reply = yield from self._reply(Post("/kv/txn", self._body(put)))
+            reply = yield from self._reply(Post("/kv/txn", self._body(put, anchored)))
         except StoreFull as full:
             return (yield from self._refused_for_room(put, full))
         except StoreRefused as refused:
@@ -68,12 +106,20 @@ class ValuesProtocol(AskingProtocol):
             at = codec.revision(reply)
             return Exchanged(True, at, put.receipt, None if put.settles else _written(put.write, at))
         receipt, *others = codec.reads(reply)
+        if not put.expected:
+            self._learn(codec.keys(others.pop()))
         guards = zip(_guards(put), others, strict=False)
         stored = _stored(others[-1]) if _minds_value(put) else None
         guarded = all(_guards_on(at, guard) for guard, at in guards)
         return Exchanged(False, *_receipt(receipt), stored, guarded)
 
-    def _body(self, put: Exchange) -> Json:
+    def _learn(self, anchor: Sequence[codec.Kv]) -> None:
+        """Note when the anchor was put last."""
+        if not anchor:
+            raise SessionLost(NO_ANCHOR)
+        self._anchored = anchor[0].modified
+
+    def _body(self, put: Exchange, anchored: int) -> Json:
         """Return the transaction; each path of it puts or reads the receipt first."""
         write = put.write
         value, receipt = self._layout.value(write.key), self._receipt_of(write)
@@ -84,6 +130,9 @@ class ValuesProtocol(AskingProtocol):
             assert write.if_version is not None
             compare.append(codec.compare_modified(value, min(write.if_version, LAST_REVISION)))
             otherwise.append(codec.read(value))
+        if not put.expected:
+            compare.append(codec.compare_modified(self._anchor, anchored))
+            otherwise.append(codec.read(self._anchor))
         if not put.settles:
             then.append(codec.delete(value) if write.data is None else codec.put(value, write.data, NO_LEASE))
         return codec.txn(compare, then, otherwise)
