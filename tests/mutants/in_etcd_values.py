@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from recipes.stores.etcd import protocol_values
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.pool import Pipeline
 from recipes.stores.etcd.protocol_asking import AskingProtocol
@@ -56,25 +57,25 @@ ETCD_VALUES = [
     _bug(
         "a refusal is blamed on a guard that stands",
         ValuesProtocol,
-        "_exchange",
+        "_try",
         ("all(_guards_on(at, guard) for guard, at in guards)", "not _guards(put)"),
     ),
     _bug(
         "a refusal is never blamed on a guard",
         ValuesProtocol,
-        "_exchange",
+        "_try",
         ("all(_guards_on(at, guard) for guard, at in guards)", "True"),
     ),
     _bug(
         "a store that has gone back has written nothing",
         ValuesProtocol,
-        "_exchange",
+        "_try",
         ("0 if done else known", "known"),
     ),
     _bug(
         "what a store that has gone back refuses is a refusal",
         ValuesProtocol,
-        "_exchange",
+        "_try",
         ("0 if done else known", "0"),
     ),
     _bug(
@@ -86,8 +87,39 @@ ETCD_VALUES = [
     _bug(
         "an error that does not say whether it was done is a refusal",
         ValuesProtocol,
-        "_exchange",
+        "_try",
         ("refused.__cause__.code in MAY_BE_DONE", "False"),
+    ),
+    _bug(
+        "what a writer guards alone lands beside readers",
+        protocol_values,
+        "_compare_guard",
+        ("if guard.unchanged:", "if False:"),
+    ),
+    _bug(
+        "a guard that was rewritten is not blamed",
+        protocol_values,
+        "_guards_on",
+        ("guard.unchanged and any", "False and any"),
+    ),
+    _bug(
+        "receipts go, and the anchor stays as it was",
+        ValuesProtocol,
+        "_spend",
+        ('codec.put(self._anchor, b"", self._lease), ', ""),
+    ),
+    _bug("receipts go though they were written since", ValuesProtocol, "_spend", (", *as_known]", "]")),
+    _bug(
+        "a first write does not compare the anchor",
+        ValuesProtocol,
+        "_body",
+        ("compare.append(codec.compare_modified(self._anchor, anchored))", "pass"),
+    ),
+    _bug(
+        "a first write that found the anchor put again was refused",
+        ValuesProtocol,
+        "_exchange",
+        ("found.done or put.expected or self._anchored == anchored", "True"),
     ),
     _bug("a value is watched for deletions alone", ValuesProtocol, "read", ("changes=True", "changes=False")),
     _bug("the events of a value name its key", ValuesProtocol, "read", (", queue=op.key", "")),

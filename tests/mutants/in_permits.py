@@ -165,6 +165,7 @@ IN_PERMITS = [
             "the one ahead went, and that is a grant": _gone_is_granted,
             "watches that were dropped are not made again": lambda: _unheard(Disturbed),
             "a holder that never marked itself is not found": _not_read_again,
+            "what has no room for its mark is not granted": lambda: swap(program, "StoreFull", KeyError),
             "limits that differ are not told": lambda: swap(program, "another_limit", lambda *_: None),
         },
     ),

@@ -10,6 +10,8 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+from kazoo.protocol.connection import ConnectionHandler
+
 from recipes.stores.zookeeper import kazoo_client, kazoo_client_connection
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.handler_sockets import LeanSocket, Waker
@@ -19,6 +21,7 @@ from recipes.stores.zookeeper.kazoo_client_connection import LeanClient, LeanCon
 from recipes.stores.zookeeper.kazoo_client_watches import Watches
 from recipes.stores.zookeeper.requests import SessionInfo
 from recipes.stores.zookeeper.tasks import AsyncKazooConnection, _resolve
+from tests.mutants.in_sqlite import rewritten
 from tests.mutants.transports import KAZOO, TransportMutant, nothing
 from tests.simulation.bugs import swap
 
@@ -168,6 +171,10 @@ def _bug(name: str, tests: str, target: Any, attribute: str, value: Any) -> Tran
     return TransportMutant(name, KAZOO, tests, lambda: swap(target, attribute, value))
 
 
+def _edited(name: str, owner: type, of: str, old: str, new: str) -> TransportMutant:
+    return TransportMutant(name, KAZOO, LIFE, lambda: rewritten(owner, of, (old, new)))
+
+
 IN_ZOOKEEPER = [
     TransportMutant(
         "a server may be silent for the whole timeout", KAZOO, LIFE, _silent_for_the_whole_timeout
@@ -207,4 +214,15 @@ IN_ZOOKEEPER = [
     _bug("all clients begin with the same server", LIFE, kazoo_client, "random",
          SimpleNamespace(shuffle=nothing)),
     _bug("a forked child asks for its parent", LIFE, KazooSession, "_inherited", lambda self: False),
+    _bug("over TLS kazoo takes all replies", HANDLER, LeanConnection, "_read_response",
+         ConnectionHandler._read_response),
+    _bug("the first connection that ends in a login says that it was refused", LIFE, kazoo_client_connection,
+         "LOGINS_CUT", 1),
+    _bug("no login is ever refused by its end", LIFE, kazoo_client_connection, "LOGINS_CUT", 10**9),
+    _bug("one server of two addresses counts as two", LIFE, LeanHandler, "resolved",
+         lambda self, servers: self._on_resolved(servers + 1)),
+    _edited("a name counts as one server", KazooSession, "_on_resolved",
+            "self._servers = servers", "pass"),
+    _edited("what is open is looked at before the lock is there", LeanConnection, "send_at_once",
+            "if not self._open:  # what kazoo's thread", "if False:  # what kazoo's thread"),
 ]  # fmt: skip

@@ -254,8 +254,8 @@ def zookeeper_guards_are_looked_up_before() -> list[Any]:
 def _etcd_body(change: Any) -> list[Any]:
     """Have the transaction of a write be another."""
 
-    def body(self: Any, put: Any) -> Any:
-        return change(self, put, original(self, put))
+    def body(self: Any, put: Any, anchored: int) -> Any:
+        return change(self, put, original(self, put, anchored))
 
     original = EtcdProtocol._body
     return swap(EtcdProtocol, "_body", body)
@@ -267,8 +267,8 @@ def etcd_receipt_is_not_compared() -> list[Any]:
 
 def etcd_version_is_not_compared() -> list[Any]:
     def change(self: Any, put: Any, body: Any) -> Any:
-        minds = not put.settles and put.write.if_version is not None
-        return {**body, "compare": body["compare"][:-1]} if minds else body
+        value = self._layout.value(put.write.key)
+        return {**body, "compare": [one for one in body["compare"] if one["key"] != value]}
 
     return _etcd_body(change)
 
@@ -282,9 +282,9 @@ def etcd_receipt_outlasts_the_session() -> list[Any]:
 
 
 def etcd_value_goes_with_the_session() -> list[Any]:
-    def body(self: Any, put: Any) -> Any:
+    def body(self: Any, put: Any, anchored: int) -> Any:
         with mock.patch("recipes.stores.etcd.protocol_values.NO_LEASE", self._lease):
-            return original(self, put)
+            return original(self, put, anchored)
 
     original = EtcdProtocol._body
     return swap(EtcdProtocol, "_body", body)
