@@ -96,7 +96,7 @@ class Entry:
 
 @record
 class Guard:
-    """A contender that has to stand at the moment of a write.
+    """A contender that has to be there at the moment of a write.
 
     Attributes:
         entry: Which, as it was created.
@@ -366,7 +366,7 @@ class Write(StoreOp[Written]):
         data: What; None: delete it.
         number: Which write of the session this is: no other to this key has the same.
         if_version: The version that it must have now; 0: there must be none; None: whatever there is.
-        guards: What has to stand at the moment of the write.
+        guards: What has to be there at the moment of the write.
     """
 
     key: str
