@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -727,7 +728,8 @@ class Guarded:
         grant = a.writer.acquire("x")
         value = grant.guarding(a.client.value(NAME))
         a.api.do(lambda: value.set(b"alone"))
-        a.tap.before = lambda asked: a.tap.fail(Act.LAND_LATE, matches=writes_or_settles)  # each of them
+        held_up = partial(a.tap.fail, Act.LAND_LATE, matches=writes_or_settles)
+        a.tap.before = lambda asked: held_up() if writes_or_settles(asked) else None  # each of them
         with pytest.raises(OutcomeUnknown):
             a.api.do(lambda: value.set(b"late"))
         a.downgrade(grant)

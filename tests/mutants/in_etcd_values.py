@@ -10,6 +10,7 @@ from recipes.stores.etcd.pool import Pipeline
 from recipes.stores.etcd.protocol_asking import AskingProtocol
 from recipes.stores.etcd.protocol_values import ValuesProtocol
 from recipes.stores.etcd.tasks import AsyncEtcdConnection
+from recipes.stores.receipts import Receipts
 from tests.mutants.in_sqlite import rewritten
 from tests.mutants.transports import TransportMutant
 
@@ -19,6 +20,7 @@ STEPS = "tests/stores/test_etcd_protocol_values.py"
 LAYOUT = "tests/stores/test_etcd_layout.py"
 WIRES = "tests/stores/etcd/test_connections.py"
 LINE = "tests/stores/etcd/test_tasks.py"
+RECEIPTS = "tests/stores/test_receipts.py"
 
 
 def _bug(
@@ -120,6 +122,16 @@ ETCD_VALUES = [
         ValuesProtocol,
         "_exchange",
         ("found.done or put.expected or self._anchored == anchored", "True"),
+    ),
+    _bug(
+        "a receipt that is asked for goes",
+        Receipts,
+        "surplus",
+        ("if key in asked", "if False"),
+        tests=RECEIPTS,
+    ),
+    _bug(
+        "receipts go too early", Receipts, "surplus", ("< MOST_KEPT + at_once", "< MOST_KEPT"), tests=RECEIPTS
     ),
     _bug("a value is watched for deletions alone", ValuesProtocol, "read", ("changes=True", "changes=False")),
     _bug("the events of a value name its key", ValuesProtocol, "read", (", queue=op.key", "")),

@@ -72,6 +72,4 @@ IN_RECEIPTS = [
         "end",
         ("self._asking.pop((write.key, write.number), None)", "pass"),
     ),
-    _bug("a receipt that is asked for goes", Receipts, "surplus", ("if key in asked", "if False")),
-    _bug("receipts go one too early", Receipts, "surplus", ("< MOST_KEPT + at_once", "< MOST_KEPT")),
 ]

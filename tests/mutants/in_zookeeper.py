@@ -68,8 +68,8 @@ def _any_session_will_do() -> list[Any]:
 def _nothing_is_known_of_the_servers_state() -> list[Any]:
     original = LeanConnection._take
 
-    def take(self: Any, xid: int, zxid: int, error: int, message: bytes) -> bool:
-        return bool(original(self, xid, 0, error, message))
+    def take(self: Any, xid: int, zxid: int, error: int, message: bytes, at: int) -> bool:
+        return bool(original(self, xid, 0, error, message, at))
 
     return swap(LeanConnection, "_take", take)
 

@@ -59,7 +59,7 @@ class ZooKeeperBackend(Backend):
         if session_timeout_s > LONGEST_SESSION_S:
             raise ValueError(
                 f"session_timeout={session_timeout_s:g} is longer than ZooKeeper can be asked for: "
-                f"{LONGEST_SESSION_S} s; a server grants 20 of its ticks at most, unless its maxSessionTimeout says more"
+                f"{LONGEST_SESSION_S} s; a server grants 20 of its ticks, or its maxSessionTimeout, at most"
             )
 
     def protocol(self) -> StoreProtocol:
