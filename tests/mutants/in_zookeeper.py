@@ -68,8 +68,8 @@ def _any_session_will_do() -> list[Any]:
 def _nothing_is_known_of_the_servers_state() -> list[Any]:
     original = LeanConnection._take
 
-    def take(self: Any, xid: int, zxid: int, error: int, message: bytes, at: int) -> bool:
-        return bool(original(self, xid, 0, error, message, at))
+    def take(self: Any, xid: int, _: int, error: int, *message: Any) -> bool:
+        return bool(original(self, xid, 0, error, *message))
 
     return swap(LeanConnection, "_take", take)
 
@@ -224,5 +224,5 @@ IN_ZOOKEEPER = [
     _edited("a name counts as one server", KazooSession, "_on_resolved",
             "self._servers = servers", "pass"),
     _edited("what is open is looked at before the lock is there", LeanConnection, "send_at_once",
-            "if not self._open:  # what kazoo's thread", "if False:  # what kazoo's thread"),
+            "self._socket if self._open else None", "self._socket"),
 ]  # fmt: skip

@@ -77,10 +77,8 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         if not self._open:  # with TLS the lock is not for a moment: kazoo's thread waits in it
             return False
         with section.mark, self._sending:
-            if not self._open:  # what kazoo's thread does meanwhile: there may be no socket any more
-                return False
-            sock = self._socket
-            if self.client._queue or sock.unsent:
+            sock = self._socket if self._open else None  # kazoo's thread may have closed it meanwhile
+            if sock is None or self.client._queue or sock.unsent:
                 return False
             try:
                 self._send([(part, part) for part in parts])
