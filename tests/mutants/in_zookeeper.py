@@ -223,6 +223,6 @@ IN_ZOOKEEPER = [
          lambda self, servers: self._on_resolved(servers + 1)),
     _edited("a name counts as one server", KazooSession, "_on_resolved",
             "self._servers = servers", "pass"),
-    _edited("what is open is looked at before the lock is there", LeanConnection, "send_at_once",
-            "self._socket if self._open else None", "self._socket"),
+    _edited("what is open is looked at before the lock is there", LeanConnection, "_is_clear",
+            "self._open and not", "not"),
 ]  # fmt: skip

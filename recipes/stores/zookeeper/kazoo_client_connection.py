@@ -77,9 +77,9 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         if not self._open:  # with TLS the lock is not for a moment: kazoo's thread waits in it
             return False
         with section.mark, self._sending:
-            sock = self._socket if self._open else None  # kazoo's thread may have closed it meanwhile
-            if sock is None or self.client._queue or sock.unsent:
+            if not self._is_clear():
                 return False
+            sock = self._socket
             try:
                 self._send([(part, part) for part in parts])
             except OSError:
@@ -87,6 +87,10 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         if sock.full:
             self.handler.ring()
         return True
+
+    def _is_clear(self) -> bool:
+        """Whether nothing is in the way; with the lock held, else kazoo's thread may close the socket."""
+        return self._open and not self.client._queue and not self._socket.unsent
 
     def stand_still(self) -> None:
         """Have callers send no more."""
