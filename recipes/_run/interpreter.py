@@ -142,8 +142,7 @@ def _behind_own(op: BehindOwn, call: Call) -> bool:
     nearest = session.blocked_by_own(op.mine, op.rule)
     if nearest is None or not waiters.listen(nearest, call.mailbox):
         return False
-    if nearest.id not in call.listening:
-        call.listening.append(nearest.id)
+    call.listening.add(nearest.id)
     return True
 
 
@@ -408,7 +407,7 @@ def _listen(op: Watch | Look, call: Call, session: StoreSession) -> Ahead:
     remote = []
     for target in op.targets:
         if session.waiters.listen(target, call.mailbox):
-            call.listening.append(target.id)
+            call.listening.add(target.id)
         else:
             remote.append(target)
     return tuple(remote)

@@ -111,7 +111,7 @@ class Call:
     entry: Entry | None = None
     hold: HeldState | None = None
     kept: Sequence[HeldState] = ()
-    listening: list[str] = field(default_factory=list)
+    listening: set[str] = field(default_factory=set)
     last_error: StoreError | None = None
     beside: list[Call] | None = None
     doubt: Write | None = None

@@ -459,7 +459,20 @@ def test_the_clients_own_contenders_need_no_watch_on_the_store(runtime: HandRunt
     waiters.gone("near")
     assert list(call.mailbox.events) == [LocallyGone("q/near")]
     call.finish()
-    assert call.listening == ["near"]
+    assert call.listening == {"near"}
+
+
+@pytest.mark.parametrize("make", [lambda t: ops.Watch(MINE, t), lambda t: ops.Look(MINE, EXCLUSIVE, t)])
+def test_a_call_that_looks_again_and_again_notes_each_of_the_clients_own_once(
+    runtime: HandRuntime, make: Any
+) -> None:
+    call = attached(runtime)
+    call.session.waiters.stand("near")
+    for _ in range(100):
+        run = Run(call, make((Contender("q/near", "near"),)))
+        if not run.done:
+            run.answer(ALONE)
+    assert len(call.listening) == 1
 
 
 def test_a_watch_on_nobody_else_asks_nothing(runtime: HandRuntime) -> None:
