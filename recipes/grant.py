@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -285,7 +286,8 @@ class _BaseGrant:
             return
         if error is None:
             raise self._lost_error()
-        error.add_note(f"{self._hold.title} was lost before this: {reason}")
+        with suppress(Exception):  # a frozen exception takes no note, and is raised without one
+            error.add_note(f"{self._hold.title} was lost before this: {reason}")
 
     def _asking(self) -> Call:
         """Return a call that asks the store about this grant, once or twice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ from recipes.stores.registry import liveness_locks
 from tests.contract.tap import Act
 from tests.contract.world import LONG, SHORT, World, until
 from tests.pace import Pace, taking
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """An error of a user's that refuses notes."""
+
+    what: str
 
 
 class Sessions:
@@ -190,6 +198,19 @@ class Sessions:
         with pytest.raises(LookupError, match="mine") as raised:
             a.enter("x", body, **options)
         assert "lost before this" in raised.value.__notes__[0]
+
+    def test_the_bodys_error_comes_out_also_if_it_takes_no_note(self, world: World) -> None:
+        client = world.client(**LONG)
+        options = {"on_lost": "tell"} if world.api.is_async else {}
+
+        def body(grant: Any) -> None:
+            world.store.end_session(client.client)
+            assert client.api.start(grant.verify).result(5) is False
+            raise Frozen("mine")
+
+        with pytest.raises(Frozen) as raised:
+            client.enter("x", body, **options)
+        assert raised.value == Frozen("mine")
 
     @pytest.mark.needs("has_sessions")
     def test_a_with_statement_is_never_entered_with_a_grant_that_died_on_the_way(self, world: World) -> None:
