@@ -40,6 +40,11 @@ def _calling(in_turn: Callable[[Callable[[], object]], None], callback: OnPositi
     return lambda position: in_turn(partial(callback, position))
 
 
+def _is_of(hold: HeldState, owner: object) -> bool:
+    """Whether this thread or task holds it; of a re-entrant lock each grant may be entered by another."""
+    return hold.owner is owner or any(grant._hold.owner is owner for grant in hold.grants)  # noqa: SLF001 - one of us
+
+
 class Acquired(ABC):
     """What is acquired, in one queue or in several, in both runtimes."""
 
@@ -201,9 +206,10 @@ class Held(Acquired):
         return evict(self._queue, named, MOST)
 
     def _held_by(self, owner: object) -> list[HeldState]:
+        """Return what this owner holds in this queue: what it acquired, and what it was handed a grant of."""
         now = self._runtime.now()
         held = self._runtime.held_in(self._queue)
-        return [hold for hold in held if hold.owner is owner and hold.remaining(now) > 0]
+        return [hold for hold in held if _is_of(hold, owner) and hold.remaining(now) > 0]
 
     def _deadlock(self, mine: list[HeldState]) -> WouldDeadlock:
         last = mine[-1]

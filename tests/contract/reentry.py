@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recipes import LockLost, WouldDeadlock
+from recipes import LockLost, LockTimeout, WouldDeadlock
 from tests.contract.world import LONG, SHORT, Party, World, until
 
 
@@ -83,6 +83,30 @@ class Reentry:
         again = client.client.rlock("x")
         assert client.api.do(again.try_acquire) is None
         client.release(held)
+
+    def test_an_owner_that_waits_for_a_grant_that_it_was_handed_would_deadlock(self, world: World) -> None:
+        client = world.client(**LONG)
+        kept, handed = enter(client), enter(client)
+        locks = [client.client.rlock("x"), client.client.lock("x")]
+        if world.store.has_queue:
+            shared = client.client.rwlock("x")
+            locks += [shared.reader, shared.writer]
+
+        def blocking() -> None:
+            with handed:
+                for lock in locks:
+                    with pytest.raises(WouldDeadlock):
+                        lock.acquire(timeout=5)
+
+        async def tasks() -> None:
+            async with handed:
+                for lock in locks:
+                    with pytest.raises(WouldDeadlock):
+                        await lock.acquire(timeout=5)
+
+        client.api.start(tasks if client.api.is_async else blocking).result()
+        assert (kept.held, handed.held) == (True, False)
+        assert isinstance(client.api.start(lambda: locks[0].acquire(timeout=0.2)).error(), LockTimeout)
 
     def test_any_thread_or_task_may_release(self, world: World) -> None:
         client = world.client(**LONG)
