@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from recipes._api.leaving import Block, enters, looked_up, seen_leaving
@@ -42,6 +41,24 @@ __all__ = [
 AnyShared = TypeVar("AnyShared", bound=Shared)
 
 
+class _Callback:
+    """A user's callback, which is called once, however often it is handed over to be called."""
+
+    __slots__ = ("_grant", "_left")
+
+    def __init__(self, function: Callable[[Any], object], grant: Any) -> None:
+        self._left = [function]
+        self._grant = grant
+
+    def __call__(self) -> None:
+        """Call it, unless another thread does, or has."""
+        try:
+            function = self._left.pop()
+        except IndexError:
+            return
+        function(self._grant)
+
+
 class _BaseLost:
     """What the event of a grant is in both runtimes."""
 
@@ -49,7 +66,7 @@ class _BaseLost:
         self._runtime = runtime
         self._hold = hold
         self._grant = grant
-        self._callbacks: list[Callable[[Any], object]] = []
+        self._callbacks: dict[_Callback, None] = {}
         self._waiting: list[Any] = []
 
     def is_set(self) -> bool:
@@ -68,7 +85,7 @@ class _BaseLost:
             TypeError: It cannot be called with a grant, or is a coroutine function.
         """
         check_callback("a callback", callback, "the grant")
-        self._callbacks.append(callback)
+        self._callbacks[_Callback(callback, self._grant)] = None
         if self._hold.reason is not None:
             self._tell()
 
@@ -85,12 +102,10 @@ class _BaseLost:
         return proven if end is None else min(proven, end - now)
 
     def _tell(self) -> None:
-        while True:
-            try:
-                callback = self._callbacks.pop(0)
-            except IndexError:  # another thread was quicker
-                return
-            self._runtime.in_turn()(partial(callback, self._grant))
+        """Hand over each callback; what an interrupt leaves of that, a second call does."""
+        for callback in list(self._callbacks):
+            self._runtime.in_turn()(callback)
+            self._callbacks.pop(callback, None)  # last: until here it is handed over again
 
 
 class Lost(_BaseLost):

@@ -239,16 +239,18 @@ class HeldState:
     def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
         """End it as released; False if it had ended already, or the session no longer proves it.
 
-        ``tell`` is called with a loss that shows only now: nothing else will report it. Where it was
-        held for too long the keepalive loop does, and has its contender withdrawn.
+        ``tell`` is called with a loss that shows only now, or that an interrupt kept from being reported.
+        Where it was held for too long the keepalive loop does that, and has its contender withdrawn.
         """
         if not self._end and self.is_overheld(now):
             return False
         if not self._end and self.session.remaining(now) <= 0:
-            reason = self.session.reason
-            if self.lose(reason) and tell is not None:
-                tell(self.transition("lost", reason=reason))
-        return self._finish(RELEASED)
+            self.lose(self.session.reason)
+        released = self._finish(RELEASED)
+        if tell is not None:
+            for transition in self.loss_to_report():
+                tell(transition)
+        return released
 
     def _finish(self, reason: str) -> bool:
         mark = (reason,)
@@ -257,14 +259,18 @@ class HeldState:
         return first
 
     def settle(self) -> None:
-        """Do what is left of its end; the second to come does it if an interrupt struck the first."""
-        mark = (self._end["end"][0],)  # one of its own
+        """Do what is left of its end; the second to come does it if an interrupt struck the first.
+
+        So ``on_end`` may be called twice.
+        """
         if self.session.holds.get(self.entry.ticket.id) is self:
             if self._hands_on:
                 self.session.waiters.freed(self.entry)
             self.session.drop(self)
-        if self._end.setdefault("told", mark) is mark and self.on_end is not None:
-            self.on_end()
+        if "told" not in self._end:
+            if self.on_end is not None:
+                self.on_end()
+            self._end["told"] = self._end["end"]  # last: until here an interrupt has it done again
 
     @property
     def _hands_on(self) -> bool:
@@ -291,8 +297,8 @@ class HeldState:
     def turned_out_lost(self, reason: str) -> None:
         """Correct a release: the store says that it had been lost before."""
         self._end["end"] = (reason,)
-        if self.on_end is not None:
-            self.on_end()
+        self._end.pop("told", None)
+        self.settle()
 
     @property
     def title(self) -> str:
@@ -383,7 +389,22 @@ class HeldState:
         Of all that may report it (the release, whatever follows an interrupt of that, the end of the client)
         one does.
         """
-        mark = (self.entry.ref,)  # one of its own
-        if not self.released or self._end.setdefault("reported", mark) is not mark:
+        if not self.released or not self._is_to_be_reported():
             return []
         return [self.transition("released", held_s=now - self.acquired_at)]
+
+    def loss_to_report(self) -> list[Transition]:
+        """Return what is to be reported of its loss: nothing if there is none, or its end was reported.
+
+        Of all that may report it (what has noticed the loss, and its release) one does.
+        """
+        if (reason := self.reason) is None:
+            return []
+        lost = self.transition(
+            "lost", reason=reason
+        )  # first: an interrupt behind the mark takes the report away
+        return [lost] if self._is_to_be_reported() else []
+
+    def _is_to_be_reported(self) -> bool:
+        mark = (self.entry.ref,)  # one of its own
+        return self._end.setdefault("reported", mark) is mark

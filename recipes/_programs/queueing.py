@@ -50,6 +50,7 @@ __all__ = [
     "due_at",
     "open_session",
     "release",
+    "report_loss",
     "report_release",
     "tell_end",
     "try_acquire",
@@ -293,7 +294,7 @@ def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
         raise
     if lost is not None:
         hold.turned_out_lost(lost)
-        yield from Emit(hold.transition("lost", reason=lost))
+        yield from report_loss(hold)
         return False
     yield from report_release(hold)
     return True
@@ -302,6 +303,12 @@ def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
 def report_release(hold: HeldState) -> Program[None]:
     """Emit that it was released, if nobody has."""
     for transition in hold.release_to_report((yield from Now())):
+        yield from Emit(transition)
+
+
+def report_loss(hold: HeldState) -> Program[None]:
+    """Emit that it was lost, if nobody has."""
+    for transition in hold.loss_to_report():
         yield from Emit(transition)
 
 
@@ -314,7 +321,7 @@ def verify(hold: HeldState) -> Program[bool]:
     except Expired as expired:
         raise _unanswered(expired) from None
     if not checked.mine and hold.lose(REMOVED):
-        yield from Emit(hold.transition("lost", reason=REMOVED))
+        yield from report_loss(hold)
         yield from Abandon(hold.entry.ticket, hold.entry)
     return checked.mine
 
@@ -337,7 +344,7 @@ def downgrade(hold: HeldState) -> Program[bool]:
         now = yield from Now()
         yield from Emit(hold.transition("downgraded", held_s=now - hold.acquired_at))
     elif hold.lose(REMOVED):
-        yield from Emit(hold.transition("lost", reason=REMOVED))
+        yield from report_loss(hold)
         yield from Abandon(hold.entry.ticket, hold.entry)
     return stands
 

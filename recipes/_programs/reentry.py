@@ -158,6 +158,10 @@ class Reentry(HeldState):
         """Return why it is lost, by what was reported or by the clock; None if it is not."""
         return self.reason if self._end else self._whole.lost(now)
 
+    def loss_to_report(self) -> list[Transition]:
+        """Return what is to be reported of the loss of the whole."""
+        return self._whole.loss_to_report()
+
     def release_to_report(self, now: float) -> list[Transition]:
         """Return what is to be reported of the release of the whole, by the last to leave."""
         return self._whole.release_to_report(now) if self.last else []

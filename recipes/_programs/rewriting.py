@@ -6,8 +6,8 @@ from recipes._contract.contenders import Contender
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import List, Listing, Program, Rewrite
 from recipes._programs.hold import REMOVED, HeldState
-from recipes._programs.queueing import _unanswered
-from recipes._programs.steps import Abandon, Emit
+from recipes._programs.queueing import _unanswered, report_loss
+from recipes._programs.steps import Abandon
 from recipes.errors import SessionLost
 
 __all__ = ["rewrite"]
@@ -52,7 +52,7 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
     except Expired as expired:
         raise _unanswered(expired) from None
     if hold.lose(REMOVED):
-        yield from Emit(hold.transition("lost", reason=REMOVED))
+        yield from report_loss(hold)
         yield from Abandon(hold.entry.ticket, hold.entry)
     return False
 

@@ -14,6 +14,7 @@ from recipes._contract.operations import Entry, Open, Program, Renew
 from recipes._contract.wakeups import Event
 from recipes._programs.hold import NOT_RENEWED, REMOVED, StoreSession
 from recipes._programs.lease import SessionClock
+from recipes._programs.queueing import report_loss
 from recipes._programs.steps import Abandon, Emit, Now, Wait
 from recipes._record import record
 from recipes.errors import ClientClosed, SessionLost, StoreError, TooWeak
@@ -145,7 +146,7 @@ def _give_up(state: SessionState, session: StoreSession, reason: str) -> Program
     yield from Abandon(None)  # first of all: a dead grant must block nobody
     yield from Emit(Transition("session.lost", session=session.id, reason=reason))
     for hold in lost:
-        yield from Emit(hold.transition("lost", reason=hold.reason))
+        yield from report_loss(hold)
 
 
 def _stillborn(state: SessionState, sent_at: float) -> Program[None]:
@@ -223,7 +224,7 @@ def _give_back(session: StoreSession, now: float) -> Program[None]:
     for hold in session.overheld(now):
         if hold.lose(NOT_RENEWED):
             yield from Abandon(hold.entry.ticket, hold.entry)
-            yield from Emit(hold.transition("lost", reason=hold.reason))
+            yield from report_loss(hold)
 
 
 def _missing(session: StoreSession, entries: tuple[Entry, ...]) -> Program[None]:
@@ -232,5 +233,5 @@ def _missing(session: StoreSession, entries: tuple[Entry, ...]) -> Program[None]
         session.waiters.missed(entry.ticket.id)
         hold = session.holds.get(entry.ticket.id)
         if hold is not None and hold.lose(REMOVED):
-            yield from Emit(hold.transition("lost", reason=hold.reason))
+            yield from report_loss(hold)
             yield from Abandon(entry.ticket, entry)

@@ -105,9 +105,10 @@ class Together(HeldState):
         reason = _reason(part, part.reason)
         if self.released:
             self.turned_out_lost(reason)
-        elif not self.lose(reason):
-            return
-        self._tell(self.transition("lost", reason=reason))
+        else:
+            self.lose(reason)
+        for transition in self.loss_to_report():
+            self._tell(transition)
 
     @property
     def parts(self) -> tuple[HeldState, ...]:
@@ -259,7 +260,7 @@ def _give_back(whole: Whole, *, wait: bool) -> Program[None]:
     told: list[Transition] = []
     for hold in reversed(whole.held):
         if not hold.release(now, told.append) and hold.overheld and hold.lose(""):
-            told.append(hold.transition("lost", reason=hold.reason))
+            told += hold.loss_to_report()
             yield from Abandon(hold.entry.ticket, hold.entry)
     for transition in told:
         yield from Emit(transition)

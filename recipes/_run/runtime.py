@@ -244,6 +244,11 @@ class Runtime(ABC):
         for transition in hold.release_to_report(now):
             self.emit(transition)
 
+    def report_loss(self, hold: HeldState) -> None:
+        """Emit that it was lost, if nobody has."""
+        for transition in hold.loss_to_report():
+            self.emit(transition)
+
     def withdraw_behind(self, hold: HeldState) -> None:
         """Have the cleaner withdraw what was held, as far as it was released and is still there."""
         for part in reversed(hold.parts):
@@ -370,7 +375,7 @@ class Runtime(ABC):
     def close_session(self, session: StoreSession) -> None:
         """End the session in this client, as its closing; nothing else reports holders that hung."""
         for hold in self.state.ended(session, "the client was closed"):
-            self.emit(hold.transition("lost", reason=hold.reason))
+            self.report_loss(hold)
 
     def session_gone(self, session: StoreSession, reason: str) -> None:
         """The store says that this session has ended: nothing of it is held from here on."""
@@ -389,7 +394,7 @@ class Runtime(ABC):
         session = self.state.session
         if session is not None:
             for hold in self.state.ended(session, reason):
-                self.emit(hold.transition("lost", reason=hold.reason))
+                self.report_loss(hold)
             self.schedule(Job(session, None))
 
     def promised(self, guarantees: Guarantees) -> None:

@@ -104,7 +104,7 @@ BEHIND = [
     _bug("an entry that is left reports a release", ENDS, Reentry, "release_to_report",
          "if self.last else []", "or [self.transition('released')]"),
     _bug("a release is reported twice", ENDS, HeldState, "release_to_report",
-         ' or self._end.setdefault("reported", mark) is not mark', ""),
+         " or not self._is_to_be_reported()", ""),
     _bug("of a multi-lock the whole is reported alone", ENDS, Together, "release_to_report",
          "[*parts, *super().release_to_report(now)]", "HeldState.release_to_report(self, now)"),
     _bug("each holder adds up those ahead of it", "tests/rules/test_permits.py", holding, "granted",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 import recipes
 from integration.servers import eventually
+from recipes.events import Transition
 from tests.run.striking import Handled, Strike, StrikeAtTheEnd, StrikeWithin
 
 SOON_S = 20
@@ -57,6 +59,53 @@ def test_a_release_interrupted_anywhere_is_done_all_the_same(client: recipes.Cli
             break
     assert at > 20
     assert eventually(lambda: client.pending_cleanups == 0, SOON_S)
+
+
+EMITTING = (
+    "of _is_to_be_reported in",
+    "of emit in",
+    "of _tell in",
+    "/events.py:",
+    "/_section.py:",
+    "/callbacks.py:",
+    "of in_turn in",
+)
+"""Where an event is on its way to its subscribers: an interrupt there may take it away."""
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("lock", 0)])
+def test_a_loss_that_a_release_notices_is_reported_once_wherever_it_is_interrupted(
+    kind: str, parts: int
+) -> None:
+    notified: list[list[object]] = []
+    seen: list[Transition] = []
+    places: list[str] = []
+    stop = recipes.events.subscribe(lambda t: seen.append(t) if t.what == "lost" else None)
+    for at in itertools.count(1):
+        strike = Strike(at)
+        with recipes.connect(f"memory://{kind}{at}", session_timeout=60) as client:
+            lock = together(client) if parts else getattr(client, kind)("x")
+            grant = lock.acquire(timeout=SOON_S)
+            notified.append([])
+            grant.lost.add_callback(notified[-1].append)
+            grant._hold.session.clock.deadline = 0.0
+            with contextlib.suppress(KeyboardInterrupt), strike:
+                grant.release()
+            places.append(strike.where)
+            assert eventually(lambda: notified[-1], SOON_S, every_s=0.002), strike.where
+        if strike.left > 0:  # one that nobody was notified of is not the last
+            break
+    last = f"memory://{kind}{at}"
+    assert eventually(lambda: len([t for t in seen if t.store == last]) == parts + 1, SOON_S)
+    stop()
+    assert [len(told) for told in notified] == [1] * len(notified)
+    reported = Counter((t.store, t.event, t.name) for t in seen)
+    assert set(reported.values()) == {1}
+    for number, where in enumerate(places, 1):
+        if not any(part in where for part in EMITTING):
+            found = [one for one in reported if one[0] == f"memory://{kind}{number}"]
+            assert len(found) == parts + 1, (where, found)
+    assert at > 50
 
 
 def test_an_acquire_interrupted_anywhere_leaves_nothing(client: recipes.Client) -> None:
