@@ -37,6 +37,8 @@ class Reentries:
         self._guard = guard
         self._on_left = on_left
         self._inside: dict[Reentry, None] = {}
+        # Left when it was not held any more: nothing has reported the loss yet.
+        self._unheld: dict[Reentry, None] = {}
         whole.on_end = self._on_end
         whole.entered = lambda: self.grants
 
@@ -64,26 +66,32 @@ class Reentries:
 
     def leave(self, reentry: Reentry, now: float, tell: Callable[[Transition], None] | None) -> bool:
         """Leave; the last to leave releases the whole. False if it was left, or the whole lost."""
-        told: list[Transition] = []
-        if self.whole.ended:  # nobody enters any more; and in a forked child nobody frees the guard
+        whole = self.whole
+        if whole.ended:  # nobody enters any more; and in a forked child nobody frees the guard
+            whole.settle()  # first: this is notified of a loss, too
             self._inside.pop(reentry, None)
-            self.whole.settle()
             held = False
         else:
             with self._guard:
                 if reentry not in self._inside and self._inside:
-                    reentry.left()  # it was, but for this, if an interrupt struck
+                    if reentry not in self._unheld:
+                        reentry.left()  # it was, but for this, if an interrupt struck
                     return False
                 # If nobody is inside, an interrupt struck the last to leave: go on where it did.
+                last = not self._inside.keys() - {reentry}
+                held = not last and whole.remaining(now) > 0
+                if not held:
+                    self._unheld[reentry] = None
                 self._inside.pop(reentry, None)
-                reentry.last = not self._inside
-                held = self.whole.remaining(now) > 0 if self._inside else self.whole.release(now, told.append)
+                reentry.last = last
+                if last and (held := whole.release(now)):
+                    self._unheld.pop(reentry, None)
         if not self._inside:
             self._on_left(self)
         if held:
             reentry.left()
-        for transition in told:
-            if tell is not None:
+        if tell is not None:
+            for transition in whole.loss_to_report():
                 tell(transition)
         return held
 
@@ -93,7 +101,8 @@ class Reentries:
         return [reentry.grant for reentry in list(self._inside) if reentry.grant is not None]
 
     def _on_end(self) -> None:
-        for reentry in list(self._inside):
+        inside = list(self._inside)  # first: one that leaves meanwhile goes over to the others
+        for reentry in (*inside, *(() if self.whole.reason is None else list(self._unheld))):
             if reentry.on_end is not None:
                 reentry.on_end()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -132,6 +133,38 @@ class Hanging:
         assert not client.release(inner)
         assert not client.release(outer)
         assert client.api.do(lambda: lock.acquire(timeout=5)).token > outer.token
+
+    @pytest.mark.parametrize("how", ["hangs", "silent"])
+    @pytest.mark.parametrize("several", [False, True])
+    def test_all_grants_of_a_re_entrant_lock_are_notified_of_a_loss_that_shows_as_they_leave(
+        self, world: World, how: str, several: bool
+    ) -> None:
+        """Nobody has noticed it before: it shows by the clock, and the keepalive loop comes later."""
+        client = world.client(**LONG)
+        made: Any = client.client.rlock("x")
+        if several:
+            made = client.client.multilock(client.client.lock("y"), made)
+        grants = [client.api.do(made.acquire)]
+        grants += [client.api.do(client.client.rlock("x").acquire) for _ in range(2)]
+        told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for grant in grants:
+            grant.lost.add_callback(told.put)
+        state = client.client._runtime.state
+        (whole,) = [one for one in state.session.holds.values() if one.labels["recipe"] == "rlock"]
+        if how == "hangs":
+            whole.until, whole.max_hold_s = 0.0, 1.0
+        else:
+            state.session.clock.deadline = 0.0
+        released = [client.release(grant) for grant in (grants[1], grants[0], grants[2])]
+        assert not any(released)
+        state.wake_keepalive()
+        assert {told.get(timeout=SOON_S) for _ in grants} == set(grants)
+        world.heard.wait("lock.lost", name="x")
+        if several:
+            world.heard.wait("multilock.lost")
+        assert client.wait_clean()
+        assert told.empty()
+        assert all(grant.lost.is_set() for grant in grants)
 
     def test_a_holder_of_the_same_client_is_replaced_too(self, world: World) -> None:
         client = world.client(**LONG)

@@ -92,6 +92,28 @@ def test_a_loss_that_shows_by_the_clock_is_told_by_the_last_to_leave() -> None:
     assert outer.reason == NOT_RENEWED
 
 
+@pytest.mark.parametrize("max_hold_s", [None, 5.0])
+def test_those_that_leave_before_the_loss_is_reported_are_notified_of_it(max_hold_s: float | None) -> None:
+    room = Room(max_hold_s)
+    left, inner, outer = (room.enter() for _ in range(3))
+    assert left.release(104.0)
+    room.told.clear()
+    for one in (inner, outer):
+        assert not one.release(113.5)
+        assert not one.release(113.5), "and again does nothing"
+    room.whole.lose("the session has ended")
+    assert set(room.told) == {inner, outer}
+    assert [one.lost(113.5) is None for one in (left, inner, outer)] == [True, False, False]
+
+
+def test_one_that_leaves_as_the_loss_is_being_reported_is_notified_of_it() -> None:
+    room = Room()
+    reentry = room.enter()
+    room.whole._end["end"] = ("revoked",)  # another thread has come so far
+    assert not reentry.release(101.0)
+    assert room.told == [reentry]
+
+
 def test_nobody_need_listen() -> None:
     room = Room()
     outer, inner = room.enter(), room.reentries.new()

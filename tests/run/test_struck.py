@@ -73,7 +73,7 @@ EMITTING = (
 """Where an event is on its way to its subscribers: an interrupt there may take it away."""
 
 
-@pytest.mark.parametrize(("kind", "parts"), [("lock", 0)])
+@pytest.mark.parametrize(("kind", "parts"), [("lock", 0), ("rlock", 0), ("multilock", 3)])
 def test_a_loss_that_a_release_notices_is_reported_once_wherever_it_is_interrupted(
     kind: str, parts: int
 ) -> None:
