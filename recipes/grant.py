@@ -524,6 +524,7 @@ class WriteGrant(Grant):
         self.check()
         if not self._hold.mark and not self._runtime.run(downgrade(self._hold), self._asking()):
             raise self._lost_error()
+        self.check()  # it may have been lost, or released, while the store was asked
 
 
 class AsyncWriteGrant(AsyncGrant):
@@ -534,6 +535,7 @@ class AsyncWriteGrant(AsyncGrant):
         self.check()
         if not self._hold.mark and not await self._runtime.run(downgrade(self._hold), self._asking()):
             raise self._lost_error()
+        self.check()  # as above
 
 
 class _Permits:

@@ -342,7 +342,8 @@ def downgrade(hold: HeldState) -> Program[bool]:
     if stands:
         hold.mark = DOWNGRADED
         now = yield from Now()
-        yield from Emit(hold.transition("downgraded", held_s=now - hold.acquired_at))
+        if hold.remaining(now) > 0:  # else it ended meanwhile
+            yield from Emit(hold.transition("downgraded", held_s=now - hold.acquired_at))
     elif hold.lose(REMOVED):
         yield from report_loss(hold)
         yield from Abandon(hold.entry.ticket, hold.entry)

@@ -8,8 +8,8 @@ import pytest
 
 from recipes import LockLost, LockTimeout, StoreUnavailable, UpgradeError, WouldDeadlock
 from tests.contract.reading_interrupted import ReadingInterrupted
-from tests.contract.tap import Act
-from tests.contract.world import SHORT, Party, World
+from tests.contract.tap import Act, Asked
+from tests.contract.world import LONG, SHORT, Party, World
 
 
 class Reading(ReadingInterrupted):
@@ -191,6 +191,25 @@ class Reading(ReadingInterrupted):
             except StoreUnavailable:
                 continue
         raise AssertionError("no answer after the line was healed")
+
+    @pytest.mark.parametrize("how", ["lost", "released"])
+    def test_a_downgrade_of_what_ends_while_the_store_is_asked_raises(self, world: World, how: str) -> None:
+        client = world.client(**LONG)
+        grant = client.writer.acquire("x")
+
+        def end(asked: Asked) -> None:
+            if asked.behind or not grant.held:
+                return
+            if how == "lost":
+                grant._hold.session.clock.deadline = 0.0
+            else:
+                grant._hold.release(client.client._runtime.now())
+
+        client.tap.before = end
+        with pytest.raises(LockLost, match="not renewed" if how == "lost" else "released"):
+            client.downgrade(grant)
+        assert not grant.held
+        assert not world.heard.of("lock.downgraded")
 
     def test_only_what_is_held_can_be_downgraded(self, world: World) -> None:
         a, b = world.client(), world.client()
