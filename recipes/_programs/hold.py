@@ -159,6 +159,7 @@ class HeldState:
     __slots__ = (
         "_end",
         "acquired_at",
+        "announced",
         "data",
         "entered",
         "entry",
@@ -199,6 +200,7 @@ class HeldState:
         self.data = entry.ticket.data  # as the store confirmed
         self.version: int | None = 0  # how often it was rewritten, by `rewrite` alone; None: nobody knows
         self.grant: Any = None
+        self.announced = True  # that it was acquired is reported: so its end is to be
         self.guards = False  # the store is to compare writes with its contender
         self.entered: Callable[[], list[Any]] | None = None  # the grants of an owner that may enter it again
         self.on_end: Callable[[], None] | None = None
@@ -398,7 +400,7 @@ class HeldState:
 
         Of all that may report it (what has noticed the loss, and its release) one does.
         """
-        if (reason := self.reason) is None:
+        if (reason := self.reason) is None or not self.announced:
             return []
         lost = self.transition(
             "lost", reason=reason

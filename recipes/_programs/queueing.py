@@ -367,10 +367,12 @@ def _unanswered(expired: Expired) -> BaseException:
 def _admit(attempt: Attempt, mine: Entry) -> Program[HeldState]:
     labels = {**attempt.labels, "attempt": attempt.number}
     hold = yield from Admit(mine, labels, attempt.max_hold_s, attempt.seldom)
+    hold.announced = True  # first: whatever interrupts the report of it, its end is reported
     yield from Emit(hold.transition("acquired", waited_s=hold.acquired_at - attempt.started_at))
     now = yield from Now()
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
         hold.lose(hold.session.reason)
+        yield from report_loss(hold)
         raise SessionLost(hold.reason or hold.session.reason)
     return hold
 

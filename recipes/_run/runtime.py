@@ -129,6 +129,7 @@ class Call:
             self.runtime.give_back(hold)
         if self.hold is not None and self.hold not in self.kept:
             self.hold.lose("the call was interrupted before it returned")
+            self.runtime.report_loss(self.hold)
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
         if self.doubt is not None:
@@ -208,6 +209,7 @@ class Runtime(ABC):
         assert session is not None, "a place belongs to a session"
         now = self.now()
         call.hold = hold = HeldState(op.entry, session, call.owner, now, op.labels, max_hold_s=op.max_hold_s)
+        hold.announced = False  # it may turn out to be lost before anybody holds it
         if op.seldom:
             hold.turn = session.next_turn()
         session.take_up(hold)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from recipes import events
 from tests.contract.world import LONG, World
 
 
@@ -59,6 +60,46 @@ class Telling:
         assert called.wait(10)
         a.release(grant)
         assert waiting.result(5).held
+
+    @pytest.mark.parametrize("how", ["lost", "interrupted"])
+    @pytest.mark.parametrize("tries", [False, True])
+    def test_whatever_is_reported_to_be_acquired_is_reported_to_end_once(
+        self, world: World, how: str, tries: bool
+    ) -> None:
+        """Also where that report takes so long that it is lost meanwhile, or is interrupted."""
+        client = world.client(**LONG)
+        lock = client.lock("x", max_hold=5.0)
+        struck: list[int | None] = []
+
+        def strike(transition: Any) -> None:
+            if transition.event != "lock.acquired" or transition.name != "x" or struck:
+                return
+            struck.append(transition.token)
+            if how == "interrupted":
+                raise client.api.interrupts
+            for hold in client.client._runtime.holds:
+                hold.until = 0.0
+
+        def acquire() -> Any:
+            return client.api.do(lock.try_acquire if tries else lambda: lock.acquire(timeout=10))
+
+        unsubscribe = events.subscribe(strike)
+        try:
+            if how == "interrupted":
+                with pytest.raises(client.api.interrupts):
+                    acquire()
+            grant = acquire()
+        finally:
+            unsubscribe()
+        if grant is None:  # its own contender, which is lost, was in the way of a try
+            assert client.wait_clean()
+            grant = acquire()
+        assert grant.token not in struck
+        client.release(grant)
+        for token in (*struck, grant.token):
+            world.heard.wait("lock.acquired", token=token)
+            names = world.heard.names(token=token)
+            assert names == ["lock.acquired", "lock.released" if token == grant.token else "lock.lost"]
 
     def test_a_release_that_does_not_wait(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)

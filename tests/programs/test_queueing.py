@@ -566,7 +566,7 @@ def test_a_log_that_blocks_for_longer_than_the_session_lasts_grants_nothing() ->
         acquire(attempt()),
         Script(Attach=[at, later], Enqueue=snapshot(), Admit=admit, Now=[100.0, 113.5, 200.0]),
     )
-    assert played.events == ["lock.acquired", "lock.requeued", "lock.acquired"]
+    assert played.events == ["lock.acquired", "lock.lost", "lock.requeued", "lock.acquired"]
     assert played.abandoned == [ticket(1)]
     assert (holds[0].reason, at.ended, at.holds) == (NOT_RENEWED, NOT_RENEWED, {})
     assert played.result is holds[1]

@@ -769,6 +769,17 @@ def test_unwind_leaves_nothing_and_may_be_called_twice(runtime: HandRuntime) -> 
     assert [(job.ticket, job.entry) for job in runtime.jobs] == [(TICKET, MINE)]
     assert hold.reason == "the call was interrupted before it returned"
     assert runtime.holds == []
+    assert runtime.told == [], "it was not reported to be acquired"
+
+
+def test_unwind_reports_the_loss_of_what_was_reported_to_be_acquired(runtime: HandRuntime) -> None:
+    call = attached(runtime)
+    run = Run(call, ops.Enqueue(TICKET, EXCLUSIVE)).answer(ALONE)
+    hold = Run(run.call, steps.Admit(MINE, {"name": "q", "recipe": "lock"})).result
+    hold.announced = True
+    call.unwind()
+    call.unwind()
+    assert [(t.event, t.token, t.reason) for t in runtime.told] == [("lock.lost", MINE.token, hold.reason)]
 
 
 @pytest.mark.parametrize(
