@@ -201,6 +201,8 @@ class AsyncRuntime(Runtime):
         if self._keepalive is keepalive and self.state.closed is None:
             self._keepalive = None
             self.give_up("the task that renews was ended")
+            if self._jobs:
+                self._start_cleaner()
 
     async def _keep_session(self, call: Call) -> None:
         def current() -> Any:
@@ -238,7 +240,11 @@ class AsyncRuntime(Runtime):
             # The loop is ending, and with it the session; or a timeout of its own has struck the keepalive.
             if not keepalive.done():
                 keepalive.get_loop().call_later(STRUCK_S, self.clean_up, job)
-            return
+                return
+            if not _goes_on():  # or somebody has cancelled that task alone: then it is done later
+                if not job.ends_session:
+                    self._jobs.append(job)
+                return
         if job.ends_session:
             _ = self._start_behind("closer", self._clean_one(job))
             return
@@ -498,6 +504,12 @@ class _Threads(ThreadPoolExecutor):
 
 def _task(name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return asyncio.get_running_loop().create_task(work, name=f"recipes-{name}")
+
+
+def _goes_on() -> bool:
+    """Whether the running loop is not about to end: as it ends, all of its tasks are cancelled."""
+    runs = asyncio._get_running_loop() is not None  # noqa: SLF001 - as in blocking.py
+    return runs and not all(task.cancelling() for task in asyncio.all_tasks())
 
 
 def _guarded(callback: Callable[[], object]) -> None:

@@ -1237,16 +1237,32 @@ async def test_a_keepalive_loop_that_somebody_cancelled_is_replaced_by_the_next_
         assert await again.release()
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
 @in_loop
 async def test_a_session_whose_keepalive_loop_was_cancelled_is_given_up_in_time(
-    backend: FaultyBackend,
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
-    async with using(backend) as client:
+    """What is left behind meanwhile is cleaned up at once, or at that time if the loop seemed to end."""
+    async with using(backend) as client, using(backend) as other:
+        await other.lock("y").acquire()
         grant = await client.lock("x").acquire()
         runtime = client._runtime
         runtime.state.session.clock.deadline = runtime.now() + 1.0
         runtime._keepalive.cancel()
+        await until(runtime._keepalive.done)
+        if not goes_on:
+            monkeypatch.setattr("recipes._run.tasks._goes_on", lambda: False)
+        with pytest.raises(LockTimeout):
+            await client.lock("y").acquire(timeout=0.02)
+        if goes_on:
+            await cleaned(client)
+            assert len(backend.server.contenders()) == 2
+            assert grant.held
+        else:
+            assert client.pending_cleanups == 1
         assert await grant.lost.wait(SOON_S)
+        monkeypatch.undo()
+        await cleaned(client)
         assert grant.lost_reason == "the task that renews was ended"
         assert runtime._keepalive is None
         runtime._unkept(None)  # whoever comes later finds it done
