@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from recipes._api.leaving import Block, enters, looked_up, seen_leaving
@@ -42,13 +43,17 @@ AnyShared = TypeVar("AnyShared", bound=Shared)
 
 
 class _Callback:
-    """A user's callback, which is called once, however often it is handed over to be called."""
+    """A user's callback, which is called once, however often it is handed over to be called.
 
-    __slots__ = ("_grant", "_left")
+    As with ``asyncio.Future.add_done_callback``, it runs in the context of the code that added it.
+    """
+
+    __slots__ = ("_context", "_grant", "_left")
 
     def __init__(self, function: Callable[[Any], object], grant: Any) -> None:
         self._left = [function]
         self._grant = grant
+        self._context = copy_context()
 
     def __call__(self) -> None:
         """Call it, unless another thread does, or has."""
@@ -56,7 +61,7 @@ class _Callback:
             function = self._left.pop()
         except IndexError:
             return
-        function(self._grant)
+        self._context.run(function, self._grant)
 
 
 class _BaseLost:
@@ -79,7 +84,8 @@ class _BaseLost:
         It runs in a thread of its own, beside all other callbacks, so it may block and may use
         the client (up to 64 callbacks of a client run at once). In asyncio it runs soon, in the
         loop, and should not block: that blocks the loop. What it raises is logged, and ends
-        nothing else. Closing the client takes no callback away from a grant that was lost.
+        nothing else. It sees the context variables of the code that added it. Closing the client
+        takes no callback away from a grant that was lost.
 
         Raises:
             TypeError: It cannot be called with a grant, or is a coroutine function.

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -175,7 +176,7 @@ class AsyncRuntime(Runtime):
             self._unkept(self._keepalive)
         if self._keepalive is None:
             self._keepalive = _task("keepalive", self._keep())
-            self._keepalive.add_done_callback(self._on_keepalive_done)
+            self._keepalive.add_done_callback(self._on_keepalive_done, context=Context())
         if self.state.refused is not None:
             self.state.refused = None
             self.state.wake_keepalive()
@@ -227,7 +228,7 @@ class AsyncRuntime(Runtime):
     def _start_behind(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = _task(name, work)
         self._behind.add(task)
-        task.add_done_callback(self._behind.discard)
+        task.add_done_callback(self._behind.discard, context=Context())
         return task
 
     def clean_up(self, job: Job) -> None:
@@ -503,7 +504,8 @@ class _Threads(ThreadPoolExecutor):
 
 
 def _task(name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    return asyncio.get_running_loop().create_task(work, name=f"recipes-{name}")
+    """Start a task that outlives the call that needs it, and so has nothing of that call's context."""
+    return Context().run(asyncio.get_running_loop().create_task, work, name=f"recipes-{name}")
 
 
 def _goes_on() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from recipes import events
 from tests.contract.world import LONG, Party, World
 
 WITHIN_S = 10.0
+REQUEST: ContextVar[str] = ContextVar("request", default="none")
 
 
 def lose_all(world: World, party: Party) -> None:
@@ -85,6 +87,19 @@ class CallingBack:
         assert grant.token in seen
         if not client.api.is_async:
             assert True in seen
+
+    def test_a_callback_sees_the_context_of_what_added_it(self, world: World) -> None:
+        client = world.client(**LONG)
+        grant = client.acquire("x")
+        told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def add() -> None:
+            REQUEST.set("mine")
+            grant.lost.add_callback(lambda lost: told.put((lost, REQUEST.get())))
+
+        client.api.start(add).result()
+        lose_all(world, client)
+        assert told.get(timeout=WITHIN_S) == (grant, "mine")
 
     def test_fault_44_those_of_a_grant_lost_before_the_client_closed_are_called(self, world: World) -> None:
         client = world.client(**LONG)

@@ -8,8 +8,10 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, Never
 
@@ -27,6 +29,7 @@ from recipes.errors import (
     StoreUnavailable,
     WouldDeadlock,
 )
+from recipes.events import subscribe
 from tests.run.doubles import FAST, SETTINGS, FaultyBackend
 from tests.run.test_blocking import REMOVALS, SOON_S, cut, on, refusing
 
@@ -1235,6 +1238,47 @@ async def test_a_keepalive_loop_that_somebody_cancelled_is_replaced_by_the_next_
         assert not grant.held
         assert client.session.id != first
         assert await again.release()
+
+
+REQUEST: ContextVar[Any] = ContextVar("request", default=None)
+
+
+class Body:
+    """What a request refers to."""
+
+
+@in_loop
+async def test_what_goes_on_behind_has_nothing_of_the_context_of_the_first_call(
+    backend: FaultyBackend,
+) -> None:
+    seen: list[tuple[str, Any]] = []
+    stop = subscribe(lambda t: seen.append((t.event, REQUEST.get())))
+
+    async def first(client: AsyncClient) -> weakref.ref[Body]:
+        body = Body()
+        REQUEST.set(body)
+        grant = await client.lock("x").acquire()
+        with pytest.raises(LockTimeout):
+            await asyncio.create_task(client.lock("x").acquire(timeout=0.01))
+        await grant.release()
+        await client.lock("y").acquire()
+        assert await observing.next() is None  # a timer, even a cancelled one, keeps its context
+        return weakref.ref(body)
+
+    async with using(backend) as client:
+        observing = client.election("e").observe()
+        body = await asyncio.create_task(first(client))
+        await cleaned(client)
+        lose(client)
+        await until(lambda: "lock.lost" in dict(seen))
+        of_all = [(event, of is not None) for event, of in seen]
+        seen.clear()
+        await until(lambda: gc.collect() >= 0 and body() is None)
+        observing.close()
+    stop()
+    of_the_call, of_none = ({event for event, its in of_all if its is of} for of in (True, False))
+    assert of_the_call == {"lock.acquired", "lock.queued", "lock.timeout", "lock.released"}
+    assert of_none == {"session.started", "session.lost", "lock.lost"}
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

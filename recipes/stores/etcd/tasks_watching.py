@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from typing import cast
 
@@ -113,7 +114,8 @@ class Watching:
             closes, multiplexer.closes = multiplexer.closes, []
             for channel in opens:
                 if channel.live:
-                    opening = self._openings[channel] = loop.create_task(self._open(channel))
+                    opening = Context().run(loop.create_task, self._open(channel))  # as `AsyncRuntime` does
+                    self._openings[channel] = opening
                     opening.add_done_callback(partial(self._opened, channel))
             for channel in closes:
                 self._close(channel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import Context
 from functools import partial
 from typing import Any
 
@@ -172,7 +173,8 @@ class AsyncRedisConnection(AsyncConnection):
             link.close()
             return
         hearing = self._drive(self._wire.listen(link), None)
-        self._listener = asyncio.get_running_loop().create_task(hearing, name="recipes-listener")
+        start = asyncio.get_running_loop().create_task
+        self._listener = Context().run(start, hearing, name="recipes-listener")  # as `AsyncRuntime` does
 
     async def _drive(self, steps: Steps[Any], deadline: float | None) -> Any:
         """Take the steps; without a deadline each has as long as the listener's silence."""
