@@ -174,7 +174,8 @@ class _BaseGrant:
     """Whether its token fences: not where several hold, and a later one does not end the earlier."""
     _runtime: Any
     _hold: HeldState
-    _entered = False
+    _entered: object = None
+    """The mark of the call that entered it: only one does."""
     _frame = 0
 
     def __init__(self, runtime: Any, hold: HeldState, lost: Any) -> None:
@@ -278,11 +279,10 @@ class _BaseGrant:
         return shared._guarded_by(self)  # noqa: SLF001 - one package
 
     def _enter(self, owner: object) -> None:
-        """Note that this thread or task enters it, and owns it from now on: it may have been handed over.
+        """Note that this thread or task owns it from now on, which enters it: it may have been handed over.
 
         Of a re-entrant lock this is one entry alone: who may enter that again stays as it is.
         """
-        self._entered = True
         for hold in self._hold.parts:
             hold.owner = owner
 
@@ -392,16 +392,17 @@ class Grant(_BaseGrant):
         self._runtime.give_back(self._hold)
 
     def __enter__(self) -> Self:
-        twice = False
+        mark: list[Any] = []  # one of its own
         try:
             found = looked_up(self)
-            if twice := self._entered:
+            if self.__dict__.setdefault("_entered", mark) is not mark:
                 raise self._twice()  # noqa: TRY301 - what comes before may be interrupted
             self._enter(threading.current_thread())
             self._block = enters(found, self._runtime, self)
             self._check_or_leave()
         except BaseException:
-            if not twice and not self._hold.ended:  # an interrupt: the block has no end
+            another = self._entered is not None and self._entered is not mark
+            if not another and not self._hold.ended:  # an interrupt: the block has no end
                 self._release_behind()
             raise
         return self
@@ -481,8 +482,9 @@ class AsyncGrant(_BaseGrant):
         return runs and asyncio.current_task() is self._body
 
     async def __aenter__(self) -> Self:
-        if self._entered:
+        if self._entered is not None:
             raise self._twice()
+        self._entered = True
         import asyncio  # noqa: PLC0415 - as in lock.py
 
         self._enter(asyncio.current_task())

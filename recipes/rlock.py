@@ -54,9 +54,9 @@ class _BaseRLock(Held):
         return reentry
 
     def _left(self, reentries: Reentries) -> None:
-        key = (reentries.whole.owner, self._queue)
-        if self._runtime.reentries.get(key) is reentries:
-            self._runtime.reentries.pop(key, None)
+        known, key = self._runtime.reentries, (reentries.whole.owner, self._queue)
+        if known.get(key) is reentries and (left := known.pop(key, reentries)) is not reentries:
+            known.setdefault(key, left)  # its owner has acquired it again in between
 
     def _disown(self, call: Call) -> None:
         """Forget what a call was granted that ends in an exception."""

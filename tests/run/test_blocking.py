@@ -8,6 +8,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -1001,6 +1002,45 @@ def test_a_grant_is_entered_once(client: Client, how: str, together: bool) -> No
             raise AssertionError
         assert grant.held
     assert not grant.held
+
+
+def test_of_two_threads_that_enter_a_grant_at_once_one_is_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant, refused = client.lock("x").acquire(), []
+    enter = grant._enter
+
+    def overtaken(owner: object) -> None:
+        monkeypatch.undo()
+        with ThreadPoolExecutor(1) as pool:
+            refused.append(pool.submit(grant.__enter__).exception())
+        enter(owner)
+
+    monkeypatch.setattr(grant, "_enter", overtaken)
+    with grant:
+        assert grant.held
+        assert "is entered already" in str(refused[0])
+    assert not grant.held
+
+
+def test_what_its_owner_acquires_again_as_another_thread_leaves_stays_known(client: Client) -> None:
+    lock = client.rlock("x")
+    grant = lock.acquire()
+    runtime = client._runtime
+    ((key, left),) = runtime.reentries.items()
+    other = Mock()
+
+    class Overtaken(dict[Any, Any]):
+        def get(self, key: Any, default: Any = None) -> Any:
+            found = super().get(key, default)
+            self[key] = other
+            return found
+
+    runtime.reentries = Overtaken({key: left})
+    lock._left(left)
+    assert runtime.reentries == {key: other}
+    runtime.reentries = {}
+    assert grant.release()
 
 
 # Closing.
