@@ -152,6 +152,7 @@ VALUES = {
     "_callback",
     "_record",
     "_section",
+    "_threads",
     "_version",
 }  # what every layer speaks of
 PLACES = {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from integration.harness.process import eventually
 
-__all__ = ["named", "until_ended"]
+__all__ = ["named", "refuse", "until_ended"]
 
 
 def named(beginning: str) -> list[threading.Thread]:
@@ -17,3 +19,15 @@ def named(beginning: str) -> list[threading.Thread]:
 def until_ended(beginning: str, within_s: float) -> None:
     """Wait until no thread with such a name is left; one that is just being started cannot be joined."""
     assert eventually(lambda: not named(beginning), within_s, every_s=0.005), named(beginning)
+
+
+def refuse(patch: pytest.MonkeyPatch, name: str) -> None:
+    """Have the system start no thread of this name."""
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        original(thread)
+
+    original = threading.Thread.start
+    patch.setattr(threading.Thread, "start", start)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._record import record
+from recipes._threads import start
 from recipes.stores.urls import written
 
 __all__ = ["Address", "Endpoint", "addresses", "forget_unsent", "look_up", "numeric", "tune"]
@@ -41,7 +42,10 @@ def numeric(endpoint: Endpoint) -> list[Address] | None:
 
 
 def look_up(endpoint: Endpoint, done: Callable[[list[Address] | Exception], None]) -> None:
-    """Ask the resolver from a thread of its own, since nothing can interrupt it; ``done`` is called there."""
+    """Ask the resolver from a thread of its own, since nothing can interrupt it; ``done`` is called there.
+
+    If no thread can be started, ``done`` is called with that error at once.
+    """
 
     def work() -> None:
         try:
@@ -50,7 +54,10 @@ def look_up(endpoint: Endpoint, done: Callable[[list[Address] | Exception], None
             found = error
         done(found)
 
-    threading.Thread(target=work, name="recipes-resolve", daemon=True).start()
+    try:
+        start(threading.Thread(target=work, name="recipes-resolve", daemon=True))
+    except OSError as error:
+        done(error)
 
 
 def addresses(endpoint: Endpoint, timeout_s: float) -> list[Address]:

@@ -26,6 +26,7 @@ from typing import Any
 
 from recipes._contract.connection import Mailbox
 from recipes._section import section
+from recipes._threads import start
 from recipes.stores.descriptors import TAKEN, Descriptor, identity, leave
 from recipes.stores.etcd.blocking_loan import Loan, Waiter
 from recipes.stores.etcd.stream_book import Arming, Telling
@@ -124,7 +125,7 @@ class Reader:
             self._give_up_taken()
             if self._thread is None:
                 self._start()
-        except OSError as error:  # this process has as many descriptors as it may
+        except OSError as error:  # this process has as many descriptors or threads as it may
             arming.resolve(failed(self._store, error, unsent=True))
             return
         if not self._step(lambda now: self._multiplexer.arm(arming, now), arming.watch.mailbox):
@@ -197,7 +198,7 @@ class Reader:
                 ears = _Ears()
                 made.callback(ears.close)
                 thread = threading.Thread(target=self._run, args=(ears,), name="recipes-etcd", daemon=True)
-                thread.start()
+                start(thread)
                 made.pop_all()  # they are the thread's
             self._thread = thread
 

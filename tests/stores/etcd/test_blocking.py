@@ -19,7 +19,7 @@ from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.sockets import Conn
 from tests.stores.etcd.fakes import Box, Peer, Server
-from tests.threads import until_ended
+from tests.threads import refuse, until_ended
 
 
 @pytest.fixture
@@ -232,5 +232,20 @@ def test_a_watch_without_descriptors_is_refused_and_the_next_is_made(
             patched.setattr(missing, refuse)
             with pytest.raises(StoreUnavailable, match="Too many open files"):
                 connection.ask(Watch(b"x", Box()), 5)
+        assert open_files() == before
+        assert connection.ask(Watch(b"x", Box()), 5) > 0
+
+
+def test_a_watch_without_a_thread_is_refused_and_the_next_is_made(
+    connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(confirming) as server:
+        connection = connection_to(server, connections)
+        before = open_files()
+        with monkeypatch.context() as patched:
+            refuse(patched, "recipes-etcd")
+            with pytest.raises(StoreUnavailable, match="can't start new thread") as refused:
+                connection.ask(Watch(b"x", Box()), 5)
+        assert refused.value.unsent
         assert open_files() == before
         assert connection.ask(Watch(b"x", Box()), 5) > 0

@@ -26,6 +26,7 @@ from recipes.stores.etcd.requests import EtcdError, LogIn, Post, Watch
 from recipes.stores.secret import Secret
 from tests.pace import taking
 from tests.stores.etcd.fakes import HEADER, Box, Peer, Server, trusting
+from tests.threads import refuse
 
 PUT = Post("/kv/put", {"key": b"k"})
 Connect = Callable[..., Any]
@@ -670,6 +671,26 @@ def test_a_name_that_does_not_resolve_is_unavailable(
     with pytest.raises(StoreUnavailable, match="cannot be resolved: no such name") as caught:
         connect(1).ask(PUT)
     assert caught.value.unsent
+
+
+def test_a_name_for_which_no_thread_can_be_started_is_unavailable(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(Etcd()) as server:
+
+        def resolve(endpoint: Endpoint, flags: int) -> Any:
+            if flags:
+                raise OSError
+            return [(socket.AF_INET, ("127.0.0.1", server.port))]
+
+        monkeypatch.setattr(addresses, "_resolve", resolve)
+        api = connect(server.port)
+        with monkeypatch.context() as patched:
+            refuse(patched, "recipes-resolve")
+            with pytest.raises(StoreUnavailable, match="can't start new thread") as caught:
+                api.ask(PUT)
+            assert caught.value.unsent
+        assert api.ask(PUT)
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
