@@ -18,9 +18,10 @@ class Stranger:
 
     Args:
         number: Under which it is to be open, in place of what is; None: the lowest that is free.
+        silent: Nothing has come for it yet, and a read waits until something does.
     """
 
-    def __init__(self, number: int | None = None) -> None:
+    def __init__(self, number: int | None = None, *, silent: bool = False) -> None:
         end, other = socket.socketpair()
         if number is not None:
             os.dup2(end.fileno(), number)
@@ -30,21 +31,24 @@ class Stranger:
         self._kind = os.fstat(self.number).st_ino
         self._other = socket.socket(fileno=fcntl.fcntl(other.fileno(), fcntl.F_DUPFD, ABOVE))
         other.close()
-        for one in (self._end, self._other):
-            one.setblocking(False)
-        self._other.send(THEIRS)
+        self._other.setblocking(False)
+        self._end.setblocking(silent)
+        if not silent:
+            self._other.send(THEIRS)
 
     def hurt(self) -> str:
         """Return what was done to it; empty: nothing."""
         try:
             if os.fstat(self.number).st_ino != self._kind:
                 return f"{self.number} is another's"
-            if self._end.recv(100) != THEIRS:
+            if self._end.getblocking():  # it was silent
+                self._other.send(THEIRS)
+                self._end.setblocking(False)
+            if _read(self._end) != THEIRS:
                 return f"{self.number} was read from"
             self._other.send(THEIRS)
-            return f"{self.number} received {self._other.recv(100)!r}"  # or its end
-        except BlockingIOError:
-            return ""
+            said = _read(self._other)
+            return "" if said is None else f"{self.number} received {said!r}"  # or its end
         except OSError as error:
             return f"{self.number}: {error}"
 
@@ -52,3 +56,11 @@ class Stranger:
         """Close both ends."""
         self._other.close()
         self._end.close()
+
+
+def _read(end: socket.socket) -> bytes | None:
+    """Return what has come, None if nothing has."""
+    try:
+        return end.recv(100)
+    except BlockingIOError:
+        return None

@@ -101,10 +101,12 @@ class Conn:
 
     def receive(self, deadline: float) -> bytes:
         """Return what arrives next, ``b""`` at the end of the connection."""
-        if not self.hides or time.monotonic() >= deadline:  # a plain reply is never there at once
+        data: bytes | None = None
+        if self.hides and time.monotonic() < deadline:  # a plain reply is never there at once
+            data = self.receive_own()
+        while data is None:
             self._await(False, deadline)
-        while (data := self.receive_some()) is None:
-            self._await(False, deadline)
+            data = self.receive_some()
         return data
 
     def send_some(self, data: bytes | bytearray | memoryview) -> int:

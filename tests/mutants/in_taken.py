@@ -6,6 +6,7 @@ from types import ModuleType
 
 from recipes.stores.etcd.blocking_loan import Loan
 from recipes.stores.etcd.blocking_reader import Reader, _Ears
+from recipes.stores.etcd.pool import _Talk
 from recipes.stores.sockets import Conn
 from recipes.stores.sql import blocking, descriptors
 from recipes.stores.zookeeper import handler_sockets
@@ -30,6 +31,10 @@ def _bug(  # noqa: PLR0917 - a line each
 TAKEN = [
     _bug("a connection that is another's is used again", POOL, Conn, "stale",
          "identity(fd) != self._kind or ", ""),
+    _bug("a connection that is another's is read before it is used again", POOL, _Talk, "heard",
+         "self.conn.receive_own()", "self.conn.receive_some()"),
+    _bug("with TLS what is another's is read before it is waited for", READER, Conn, "receive",
+         "self.receive_own()", "self.receive_some()"),
     _bug("a watch connection that is another's is written to", READER, Reader, "_flush", "if conn.taken:"),
     _bug("a caller reads what is another's", READER, Loan, "arrived", "if self.taken:"),
     _bug("a caller's bell is rung though it is another's", READER, Loan, "ring", "if self._own[0].taken:"),

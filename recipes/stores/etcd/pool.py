@@ -48,7 +48,7 @@ class _Talk:
     def heard(self) -> bool:
         """Read what is there, and say whether that is a reply, the end, or no good."""
         try:
-            data = self.conn.receive_some()
+            data = self.conn.receive_own()
             return data is not None and (bool(self.line.feed(data)) or not data or not self.line.usable)
         except (OSError, WireError):
             return True

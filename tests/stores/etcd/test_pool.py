@@ -18,12 +18,15 @@ from recipes.errors import StoreUnavailable
 from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd import pool as pool_module
 from recipes.stores.etcd.gateway import GatewaySpeaker
+from recipes.stores.etcd.gateway_wire import GATEWAY
+from recipes.stores.etcd.grpc_wire import GrpcWire
 from recipes.stores.etcd.pool import Pipeline, Pool, once
-from recipes.stores.etcd.wires import Reply
+from recipes.stores.etcd.wires import Reply, Wire
 from recipes.stores.sockets import Conn, dial
 from tests.pace import taking
 from tests.run.striking import StrikeAnywhere
 from tests.stores.etcd.fakes import Peer, Server, trusting
+from tests.stores.etcd.test_grpc_connections import Grpc
 from tests.strangers import Stranger
 
 CALL: tuple[str, Any] = ("/x", {})
@@ -205,13 +208,86 @@ def test_what_somebody_closed_is_not_used_again() -> None:
         pool.close()
 
 
-def test_what_other_code_closed_is_not_used_again_nor_closed(take: Callable[[int], Stranger]) -> None:
-    with Server(echo) as server:
-        pool = made(server)
-        ask(pool)
-        take(pool._idle[0].conn.sock.fileno())
-        assert document(ask(pool))["on"] == 1
-        take(pool._idle[0].conn.sock.fileno())
+def answering(peer: Peer, number: int) -> None:
+    """Answer calls by gRPC."""
+    grpc = Grpc(peer)
+    while True:
+        grpc.answer(grpc.call())
+
+
+WIRES = pytest.mark.parametrize(
+    ("wire", "script"), [(GATEWAY, echo), (GrpcWire(secure=False), answering)], ids=["gateway", "grpc"]
+)
+
+
+def pool_on(wire: Wire, server: Server) -> Pool:
+    endpoint = Endpoint("127.0.0.1", server.port)
+    return Pool(endpoint, wire.speaker(endpoint))
+
+
+@WIRES
+def test_what_other_code_closed_is_not_used_again_nor_read_nor_closed(
+    take: Callable[[int], Stranger], wire: Wire, script: Any
+) -> None:
+    with Server(script) as server:
+        pool = pool_on(wire, server)
+        for connections in (1, 2):
+            assert once(pool, READ, time.monotonic() + 5).body
+            assert server.connections == connections
+            take(pool._idle[0].conn.sock.fileno())
+        pool.close()
+
+
+@WIRES
+@pytest.mark.parametrize("given_up", [False, True])
+def test_what_other_code_has_opened_in_its_place_is_not_waited_for(
+    wire: Wire, script: Any, given_up: bool
+) -> None:
+    """The other code's connection may be one that is read until something comes."""
+    going_on = threading.Event()
+
+    def slow(peer: Peer, number: int) -> None:
+        if given_up and number == 0:
+            going_on.wait(10)
+        script(peer, number)
+
+    with Server(slow) as server:
+        pool = pool_on(wire, server)
+        if given_up:
+            with pytest.raises(StoreUnavailable, match="no answer in time"):
+                once(pool, READ, time.monotonic() + 0.05)
+            ((_, talk),) = pool._given_up
+        else:
+            once(pool, READ, time.monotonic() + 5)
+            (talk,) = pool._idle
+        stranger = Stranger(talk.conn.sock.fileno(), silent=True)
+
+        def call() -> None:
+            pool.sweep()
+            once(pool, READ, time.monotonic() + 5)
+
+        calling = threading.Thread(target=call, daemon=True)
+        calling.start()
+        calling.join(5)
+        assert not calling.is_alive()
+        assert stranger.hurt() == ""
+        assert server.connections == 2
+        assert not pool._given_up
+        going_on.set()
+        pool.close()
+        stranger.close()
+
+
+@pytest.mark.parametrize("wire", [GATEWAY, GrpcWire(secure=False)], ids=["gateway", "grpc"])
+def test_what_is_given_up_is_not_read_in_its_place(take: Callable[[int], Stranger], wire: Wire) -> None:
+    with Server(lambda peer, number: peer.hang()) as server:
+        pool = pool_on(wire, server)
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            once(pool, READ, time.monotonic() + 0.05)
+        ((_, talk),) = pool._given_up
+        take(talk.conn.sock.fileno())
+        pool.sweep()
+        assert not pool._given_up
         pool.close()
 
 

@@ -16,6 +16,7 @@ from recipes.stores.etcd import blocking_loan, blocking_reader
 from recipes.stores.etcd.blocking_reader import _Ears
 from recipes.stores.sockets import Conn
 from tests.stores.etcd import test_lending
+from tests.stores.etcd.fakes import Server, trusting
 from tests.stores.etcd.test_lending import SOON_S, K, Reading, in_thread, waits
 from tests.strangers import Stranger
 
@@ -52,6 +53,15 @@ def test_what_arrives_for_a_stranger_is_not_read(take: Take) -> None:
         conn.receive_own()
     conn.close()
     far.close()
+
+
+def test_what_arrives_for_a_stranger_is_not_read_with_tls_either(take: Take) -> None:
+    with Server(lambda peer, number: peer.hang(), tls=True) as server:
+        conn = sockets.dial(Endpoint("127.0.0.1", server.port), trusting(), time.monotonic() + 5)
+        take(conn.sock.fileno())
+        with pytest.raises(OSError, match="closerange"):
+            conn.receive(time.monotonic() + 5)
+        conn.close()
 
 
 @pytest.mark.parametrize("error", [OSError("x"), ConnectionResetError("x"), KeyboardInterrupt()])
