@@ -9,6 +9,8 @@ from typing import Any
 
 from recipes._contract.connection import Connection, Mailbox, Request
 from recipes._contract.operations import Open
+from recipes._threads import start
+from recipes.errors import StoreUnavailable
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
 from recipes.stores.descriptors import TAKEN, Descriptor
@@ -40,8 +42,7 @@ class QueueConnection(Connection):
         assert isinstance(request, Command), f"{request!r} should be a Command"
         reply = self.session.carry_out(request, timeout_s)
         if isinstance(request.op, Open):
-            self._listener = threading.Thread(target=self._hear, name="recipes-listener", daemon=True)
-            self._listener.start()
+            self._listen()
         return reply
 
     def forget(self, mailbox: Mailbox) -> None:
@@ -58,6 +59,14 @@ class QueueConnection(Connection):
         self.session.close(CLOSE_WITHIN_S)
         for one in self._own:
             one.close()
+
+    def _listen(self) -> None:
+        self._listener = threading.Thread(target=self._hear, name="recipes-listener", daemon=True)
+        try:
+            start(self._listener)
+        except OSError as error:
+            self._listener = None
+            raise StoreUnavailable(self.session.label, str(error)) from error
 
     def _poke(self) -> None:
         """Have the listener look at what there is to do."""

@@ -11,6 +11,7 @@ from typing import Any
 from recipes._contract.connection import AsyncConnection, Mailbox, Request
 from recipes._contract.operations import Op, Open, Renew
 from recipes._run.clock import boot_time
+from recipes._threads import start
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Drop, Keep
 from recipes.stores._kit.queue import Command
@@ -89,10 +90,18 @@ class _Worker:
         self._over: _Answer | None = None
 
     def put(self, job: _Job) -> None:
-        """Have a job carried out, after those that were put before."""
+        """Have a job carried out, after those that were put before.
+
+        Raises:
+            StoreUnavailable: No thread can be started; the next job tries again.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="recipes-store", daemon=True)
-            self._thread.start()
+            try:
+                start(self._thread)
+            except OSError as error:
+                self._thread = None
+                raise StoreUnavailable(self._session.label, str(error), unsent=True) from error
         self._jobs.put(job)
 
     def look(self) -> None:

@@ -22,6 +22,7 @@ from recipes.stores._kit.tasks import AsyncQueueConnection
 from tests.pace import taking
 from tests.stores.json_file import JsonSession, kept
 from tests.stores.stepping import MAILBOX
+from tests.threads import refuse
 
 
 class Box:
@@ -113,6 +114,39 @@ def join(connection: QueueConnection, session: str, box: Any = MAILBOX) -> Entry
     ticket = Ticket("x", "lock", f"id-{session}")
     entry: Entry = connection.ask(Command(Enqueue(ticket, EXCLUSIVE), session, box), 5.0).mine
     return entry
+
+
+def test_a_session_for_which_no_thread_can_be_started_is_not_opened(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = QueueConnection(JsonSession(path, "label", lambda _: None))
+    with monkeypatch.context() as patched:
+        refuse(patched, "recipes-listener")
+        with pytest.raises(StoreUnavailable, match="can't start new thread"):
+            one.ask(Command(Open(5.0), "a", MAILBOX), 5.0)
+    one.close()
+
+
+def test_a_worker_that_could_not_be_started_is_started_for_the_next_job(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Silent(path)
+
+    async def scenario() -> None:
+        connection = AsyncQueueConnection(session)
+        take = await hanging(connection, session)
+        with monkeypatch.context() as patched:
+            refuse(patched, "recipes-store")
+            with pytest.raises(StoreUnavailable, match="can't start new thread") as refused:
+                await connection.ask(OF_THE_SESSION[1], 5.0)
+        assert refused.value.unsent
+        assert await connection.ask(OF_THE_SESSION[1], 5.0) == "Renew"
+        session.over.set()
+        await take
+        await connection.close()
+
+    asyncio.run(scenario())
+    assert session.all_over()
 
 
 def test_what_is_watched_is_looked_after(connection: Any) -> None:
