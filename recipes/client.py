@@ -110,8 +110,8 @@ def connect(
         tls_ca: With TLS, the path of a PEM file with the CAs to trust instead of the system's.
         tls_cert: With TLS, the path of a PEM file with the own certificate.
         tls_key: The path of a PEM file with its key, if that is not in the same file.
-        ssl_context: With TLS, a context instead of the three paths. One for ``etcds+grpc://`` is made to ask
-            for HTTP/2, and is then of no use to anything else.
+        ssl_context: With TLS, a context instead of the three paths. Other code may use it as well. A
+            client of etcd sets its protocols (``set_alpn_protocols``) for each connection, and clears them.
         sasl: For ZooKeeper, log in by SASL; otherwise by the scheme ``digest``.
         acl: For ZooKeeper, a list of ``kazoo.security.ACL`` for all that is made. None:
             ``CREATOR_ALL_ACL`` with credentials, and open without.

@@ -176,7 +176,11 @@ STORES = {
     "registry": "registry",
     "receipts": "receipts",
     **dict.fromkeys(
-        ("addresses", "credentials", "secret", "sockets", "streams", "tls", "tls_files", "urls"), "entry"
+        (
+            *("addresses", "credentials", "secret", "sockets", "streams", "urls"),
+            *("tls", "tls_alpn", "tls_files"),
+        ),
+        "entry",
     ),  # how a client enters a store
 }
 SHARED_PLACES = {"recipes._run.clock": "clock", "recipes._run.waiting": "waiting"}

@@ -16,6 +16,7 @@ import trustme
 
 from recipes.stores.sockets import over_tls
 from recipes.stores.tls import CLOSED, context_for, refused_by_tls, tls_text, tls_words
+from recipes.stores.tls_alpn import AlpnContext
 from recipes.stores.tls_files import FileContext
 
 
@@ -93,7 +94,7 @@ def test_an_encrypted_key_asks_nobody(files: Files) -> None:
 def shake(client: ssl.SSLContext, server: trustme.LeafCert) -> str | None:
     """Shake hands, or raise what the client raises; returns the protocol that was agreed on."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols(["h2", "http/1.1"])
     server.configure_cert(context)
     near, far = socket.socketpair()
 
@@ -145,6 +146,28 @@ def test_the_protocol_is_asked_for_whatever_the_files_hold_later(files: Files, t
     other = Files(tmp_path / "other")
     shutil.copy(other.ca, files.ca)
     assert shake(context, other.leaf) == "h2"
+
+
+def test_each_connection_asks_for_its_own_protocol_by_a_context_of_many(files: Files) -> None:
+    context = ssl.create_default_context(cafile=str(files.ca))
+    grpc, http = AlpnContext(context, "h2"), AlpnContext(context, "http/1.1")
+    assert isinstance(grpc, ssl.SSLContext)
+    for _ in range(2):
+        assert shake(grpc, files.leaf) == "h2"
+        assert shake(context, files.leaf) is None
+        assert shake(http, files.leaf) == "http/1.1"
+        context.set_alpn_protocols(["http/1.1"])  # somebody else does
+        assert shake(grpc, files.leaf) == "h2"
+        context.set_alpn_protocols(["h2"])
+        assert shake(http, files.leaf) == "http/1.1"
+
+
+def test_a_connection_that_cannot_be_made_leaves_the_context_as_others_need_it(files: Files) -> None:
+    context = ssl.create_default_context(cafile=str(files.ca))
+    grpc = AlpnContext(context, "h2")
+    with pytest.raises(ValueError, match="empty string"):
+        grpc.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="")
+    assert shake(context, files.leaf) is None
 
 
 def odd(reason: str) -> ssl.SSLError:

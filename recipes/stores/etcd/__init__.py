@@ -64,8 +64,6 @@ class EtcdBackend(Backend):
         self._layout = Layout(root)
         scheme = ("etcd" if ssl_context is None else "etcds") + (GRPC if grpc else "")
         self._grpc = grpc
-        if grpc and ssl_context is not None:
-            ssl_context.set_alpn_protocols(["h2"])  # so that etcd serves gRPC, and not its gateway
         self.label = f"{scheme}://{','.join(written(host, port) for host, port in hosts)}/{root}"
 
     def protocol(self) -> EtcdProtocol:
@@ -78,7 +76,7 @@ class EtcdBackend(Backend):
         from recipes.stores.etcd.blocking import EtcdConnection
 
         return EtcdConnection(
-            self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials, wire=self._wire()
+            self._endpoints, ssl_context=self._context(), credentials=self._credentials, wire=self._wire()
         )
 
     def async_connection(self, on_end: OnEnd) -> AsyncConnection:
@@ -86,8 +84,16 @@ class EtcdBackend(Backend):
         from recipes.stores.etcd.tasks import AsyncEtcdConnection
 
         return AsyncEtcdConnection(
-            self._endpoints, ssl_context=self._ssl_context, credentials=self._credentials, wire=self._wire()
+            self._endpoints, ssl_context=self._context(), credentials=self._credentials, wire=self._wire()
         )
+
+    def _context(self) -> ssl.SSLContext | None:
+        if self._ssl_context is None:
+            return None
+        from recipes.stores.tls_alpn import AlpnContext
+
+        # By what is asked for etcd knows whether to serve gRPC, or its gateway.
+        return AlpnContext(self._ssl_context, "h2" if self._grpc else "http/1.1")
 
     def _wire(self) -> Wire:
         if not self._grpc:

@@ -128,6 +128,7 @@ class Server:
         if tls:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._context.load_cert_chain(PEM)
+            self._context.set_alpn_protocols(["h2", "http/1.1"])
         self._stop = threading.Event()
         self._sock = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._sock.getsockname()[1]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from recipes._contract.connection import Batch
 from recipes.stores.addresses import Endpoint
-from recipes.stores.etcd import codec
+from recipes.stores.etcd import EtcdBackend, codec
 from recipes.stores.etcd.grpc_wire import GrpcWire
 from recipes.stores.etcd.pool import Pipeline, Pool
 from recipes.stores.etcd.requests import Post
-from tests.stores.etcd.fakes import BlockingApi, Peer, Server
+from tests.stores.etcd.fakes import AsyncApi, BlockingApi, Peer, Server, UvloopApi, trusting
 
 READ = Post("/kv/range", codec.span(b"k"))
 COUNTED = {"count": 5}
@@ -165,3 +168,44 @@ def test_what_the_server_takes_one_by_one_is_all_asked(connect: Connect) -> None
         assert asked.ask(READ) == COUNTED
         assert asked.ask(Batch((READ, READ, READ))) == (COUNTED,) * 3
         assert server.connections == 1
+
+
+def by_what_is_asked_for(peer: Peer, number: int) -> None:
+    """Serve gRPC, or the gateway, as etcd does; answer once."""
+    if peer.sock.selected_alpn_protocol() == "h2":  # type: ignore[attr-defined]
+        server = Grpc(peer)
+        server.answer(server.call())
+    else:
+        peer.request()
+        peer.answer({"count": "5"})
+    peer.hang()
+
+
+@pytest.mark.parametrize("loop", [None, AsyncApi.new_loop, UvloopApi.new_loop])
+def test_clients_of_both_kinds_share_a_context(loop: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
+    context = trusting()
+
+    def ask(port: int, *, grpc: bool) -> Any:
+        """Ask on a connection of its own."""
+        backend = EtcdBackend([("127.0.0.1", port)], "app", ssl_context=context, grpc=grpc)
+        if loop is None:
+            connection = backend.connection(lambda _: None)
+            reply = connection.ask(READ, 5)
+            connection.close()
+            return reply
+
+        async def ask() -> Any:
+            connection = backend.async_connection(lambda _: None)
+            reply = await connection.ask(READ, 5)
+            await connection.close()
+            return reply
+
+        with asyncio.Runner(loop_factory=loop) as runner:
+            return runner.run(ask())
+
+    with Server(by_what_is_asked_for, tls=True) as server:
+        for _ in range(2):
+            assert int(ask(server.port, grpc=True)["count"]) == 5
+            assert int(ask(server.port, grpc=False)["count"]) == 5
+        context.set_alpn_protocols(["http/1.1"])  # another library does
+        assert int(ask(server.port, grpc=True)["count"]) == 5
