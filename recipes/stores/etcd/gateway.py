@@ -80,5 +80,5 @@ class GatewaySpeaker:
     def meaning(self, path: str, reply: Reply) -> Json:
         """Return the document of a reply of status 200, or raise what it says."""
         if reply.status != 200:
-            raise error_of(self._store, f"HTTP {reply.status} {reply.reason}", reply.body)
+            raise error_of(self._store, f"{reply.status} {reply.reason}", reply.body)
         return document(self._store, reply.body)

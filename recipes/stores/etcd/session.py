@@ -107,6 +107,6 @@ class GatewayServer(Server):
         try:
             found = client.post(url, json=post.body, deadline=deadline, pipeline=pipeline)
         except etcd3gw.exceptions.Etcd3Exception as error:
-            status = " ".join(["HTTP", *map(str, error.args)])
+            status = " ".join(map(str, error.args))
             raise error_of(store, status, error.detail_text or "") from None  # which says all that it does
         return checked(store, found)

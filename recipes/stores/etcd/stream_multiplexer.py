@@ -133,7 +133,7 @@ class Multiplexer:
             self.broken(channel, unavailable(channel.endpoint.store, str(error)))
         except RefusedError as refused:
             store = channel.endpoint.store
-            self.broken(channel, error_of(store, f"HTTP {refused.status}", refused.body))
+            self.broken(channel, error_of(store, str(refused.status), refused.body))
 
     def broken(self, channel: Channel, error: Exception) -> None:
         """Give up ``channel``: its watches are lost, and the next one is made elsewhere."""

@@ -47,6 +47,10 @@ _NAMED_BY_CERTIFICATE = (
 )
 
 _PASSING_CODES = (_CANCELLED, _DEADLINE, _INTERNAL, _UNAVAILABLE)
+_CODES = range(1, 17)
+
+_PASSING_STATUSES = (408, 429, *range(500, 600))
+"""Of HTTP: what a proxy answers if the server cannot be reached, is too slow, or too busy."""
 
 # A watch that is refused says so in words only (``cancel_reason``), and a call without credentials
 # is an "invalid argument" to etcd; to a caller it is the same as a token that is not accepted.
@@ -77,7 +81,8 @@ def checked(store: str, found: object) -> dict[str, Any]:
 
 
 def error_of(store: str, status: str, text: str | bytes) -> Exception:
-    """Return the error that a reply of another status stands for; ``status`` is for people."""
+    """Return the error that a reply of another ``status`` stands for: of HTTP, as in ``502 Bad Gateway``."""
+    number = int(status[:3]) if status[:3].isdecimal() else 0
     try:
         found = gateway_json.read(text)
     except ValueError:
@@ -85,21 +90,27 @@ def error_of(store: str, status: str, text: str | bytes) -> Exception:
     if not isinstance(found, dict):
         if _REFUSES_NAMES in glimpse(text):
             return EtcdError(_UNIMPLEMENTED, _NAMED_BY_CERTIFICATE)
-        hint = _NO_GATEWAY if status.startswith("HTTP 404") else ""
-        return unavailable(store, f"{status}: {glimpse(text)}{hint}")
+        hint = _NO_GATEWAY if number == 404 else ""
+        return unavailable(store, f"HTTP {status}: {glimpse(text)}{hint}")
+    if number in _PASSING_STATUSES and _said(found)[0] not in _CODES:  # a proxy's, not etcd's
+        return unavailable(store, f"HTTP {status}: {glimpse(text)}")
     return error_in(store, found)
 
 
 def error_in(store: str, found: dict[str, Any]) -> Exception:
-    """Return the error that a document describes, in any of the gateway's spellings."""
+    """Return the error that a document describes."""
+    code, message = _said(found)
+    return status_error(store, _UNKNOWN if code is None else code, message)
+
+
+def _said(found: dict[str, Any]) -> tuple[int | None, str]:
+    """Return the code, if there is one, and the words of a document, in any of the gateway's spellings."""
     inner = found.get("error")
     if isinstance(inner, dict):  # one document of a stream
         found = inner
     code = found.get("grpc_code", found.get("code"))
     message = found.get("message") or found.get("error") or "no reason given"
-    if not isinstance(code, int) or isinstance(code, bool):
-        code = _UNKNOWN
-    return status_error(store, code, str(message))
+    return code if isinstance(code, int) and not isinstance(code, bool) else None, str(message)
 
 
 def status_error(store: str, code: int, message: str) -> Exception:

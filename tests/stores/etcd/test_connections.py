@@ -169,6 +169,7 @@ def test_who_waits_for_another_login_ends_in_time_too(connect: Connect) -> None:
         ("429 Too Many", b'{"error":"etcdserver: mvcc: database space exceeded","code":8}', StoreFull),
         ("503 Service Unavailable", b'{"error":"etcdserver: request timed out","code":14}', StoreUnavailable),
         ("504 Gateway Timeout", b"<html>", StoreUnavailable),
+        ("504 Gateway Timeout", b'{"message":"the server is too slow","code":504}', StoreUnavailable),
         ("400 Bad Request", b"Client sent an HTTP request to an HTTPS server.\n", StoreUnavailable),
         ("200 OK", b"nonsense", StoreUnavailable),
         ("200 OK", b"[1]", StoreUnavailable),

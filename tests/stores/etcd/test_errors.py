@@ -165,7 +165,7 @@ OF_GRPC: dict[int, type[Exception]] = {
 
 @pytest.mark.parametrize("code", [*OF_GRPC, 0, 17, -1])
 def test_every_status_of_grpc_has_a_meaning(code: int) -> None:
-    found = meaning(error_of("e:2379", "HTTP 400", json.dumps({"code": code, "message": "odd"})))
+    found = meaning(error_of("e:2379", "400", json.dumps({"code": code, "message": "odd"})))
     assert type(found) is OF_GRPC.get(code, StoreRefused)
     assert isinstance(found, SessionLost) or "odd" in str(found)
 
@@ -210,7 +210,7 @@ WORDS: list[tuple[str, str, type[Exception]]] = [
 @pytest.mark.parametrize(("status", "words", "kind"), WORDS, ids=[words for _, words, _ in WORDS])
 def test_what_etcd_says(status: str, words: str, kind: type[Exception]) -> None:
     document = json.dumps({"error": f"etcdserver: {words}", "code": NAMES[status]})
-    assert type(meaning(error_of("e:2379", "HTTP 400", document))) is kind
+    assert type(meaning(error_of("e:2379", "400", document))) is kind
 
 
 def test_a_watch_that_is_refused_in_words() -> None:

@@ -42,7 +42,7 @@ from recipes.stores.sockets import describe
     ],
 )
 def test_a_refusal_becomes_the_error_it_means(text: str, kind: Any, code: int | None) -> None:
-    error: Any = error_of("h:1", "HTTP 400", text)
+    error: Any = error_of("h:1", "400", text)
     assert isinstance(error, kind)
     if code is not None:
         assert error.code == code
@@ -51,13 +51,52 @@ def test_a_refusal_becomes_the_error_it_means(text: str, kind: Any, code: int | 
         assert len(error.detail) < 200
 
 
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ("502 Bad Gateway", '{"message":"failure to get a peer from the ring-balancer"}'),
+        ("503 Service Unavailable", '{"code":503,"message":"no healthy upstream"}'),
+        ("504 Gateway Timeout", '{"code":504,"message":"upstream request timeout"}'),
+        ("500 Internal Server Error", '{"code":0}'),
+        ("429 Too Many Requests", '{"message":"API rate limit exceeded"}'),
+        ("408 Request Timeout", '{"code":true}'),
+        ("503 Service Unavailable", '{"error":{"code":503,"message":"permission denied"}}'),
+    ],
+)
+def test_what_a_proxy_answers_for_a_server_is_no_refusal(status: str, text: str) -> None:
+    error = error_of("h:1", status, text)
+    assert isinstance(error, StoreUnavailable)
+    assert not error.unsent
+    assert error.detail == f"HTTP {status}: {text!r}"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "code"),
+    [
+        ("500 Internal Server Error", '{"error":"etcdserver: what","code":2}', 2),
+        (
+            "501 Not Implemented",
+            '{"error":"Method Not Allowed","message":"Method Not Allowed","code":12}',
+            12,
+        ),
+        ("500 Internal Server Error", '{"error":"etcdserver: corrupt cluster","code":15}', 15),
+        ("429 Too Many Requests", '{"error":"etcdserver: quota of something else","code":8}', 8),
+        ("503 Service Unavailable", '{"error":{"grpc_code":9,"http_code":503,"message":"exists"}}', 9),
+        ("403 Forbidden", '{"code":403,"message":"blocked by a rule"}', 403),
+        ("400 Bad Request", '{"message":"no such path"}', 2),
+    ],
+)
+def test_what_etcd_refuses_or_a_proxy_forbids_is_refused(status: str, text: str, code: int) -> None:
+    error = error_of("h:1", status, text)
+    assert isinstance(error, EtcdError)
+    assert error.code == code
+
+
 def test_a_gateway_that_is_switched_off_or_serves_no_such_certificate_names_the_other_url() -> None:
-    assert "etcd+grpc:// asks without it" in str(
-        error_of("h:1", "HTTP 404 Not Found", "404 page not found\n")
-    )
-    assert "grpc" not in str(error_of("h:1", "HTTP 502 Bad Gateway", "no"))
+    assert "etcd+grpc:// asks without it" in str(error_of("h:1", "404 Not Found", "404 page not found\n"))
+    assert "grpc" not in str(error_of("h:1", "502 Bad Gateway", "no"))
     said = "CommonName of client sending a request against gateway will be ignored and not used as expected\n"
-    error = error_of("h:1", "HTTP 400 Bad Request", said)
+    error = error_of("h:1", "400 Bad Request", said)
     assert isinstance(error, EtcdError)
     assert "etcds+grpc:// asks without the gateway" in error.message
 
