@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 from urllib.parse import unquote
 
+from recipes.stores.tls import ENDED, UNANSWERED
+
 __all__ = ["GrpcError", "Heard", "Line", "Status", "head"]
 
 DATA, HEADERS, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
@@ -302,9 +304,7 @@ class Line:
 
     def _over(self) -> list[Heard]:
         if self._streams:
-            if self._first:
-                raise GrpcError("the connection was closed before a reply; does this port want TLS?")
-            raise GrpcError("the connection was closed by the server")
+            raise GrpcError(UNANSWERED if self._first else ENDED)
         return []
 
     def _frames(self, buffer: bytes) -> list[Heard]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from recipes._run.waiting import SLICE_S
 from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
 from recipes.stores.descriptors import TAKEN, Descriptor, identity
-from recipes.stores.tls import CLOSED, is_of_tls, tls_words
+from recipes.stores.tls import CLOSED, is_of_tls, of_established, tls_words
 
 if TYPE_CHECKING:
     import ssl
@@ -115,6 +115,8 @@ class Conn:
             return self.sock.send(data)
         except _not_now():
             return 0
+        except OSError as error:
+            raise of_established(error) from None
 
     def receive_some(self) -> bytes | None:
         """Return what is there, None if nothing is."""
@@ -122,6 +124,8 @@ class Conn:
             return self.sock.recv(_READ)
         except _not_now():
             return None
+        except OSError as error:
+            raise of_established(error) from None
 
     def receive_own(self) -> bytes | None:
         """Return what is there, as `receive_some`; OSError if that is somebody else's."""

@@ -16,7 +16,18 @@ from recipes.stores.urls import encrypted, encrypts
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["CLOSED", "context_for", "given", "is_of_tls", "refused_by_tls", "tls_text", "tls_words"]
+__all__ = [
+    "CLOSED",
+    "ENDED",
+    "UNANSWERED",
+    "context_for",
+    "given",
+    "is_of_tls",
+    "of_established",
+    "refused_by_tls",
+    "tls_text",
+    "tls_words",
+]
 
 NAMES = frozenset(("ssl_context", "tls_ca", "tls_cert", "tls_key"))
 """The options."""
@@ -25,6 +36,9 @@ _TEXT = re.compile(r"\[SSL: (\w+)\] (.*?)(?: \(_ssl\.c:\d+\))?$")
 _GONE = ("SSLEOFError", "SSLZeroReturnError", "SSLSyscallError")
 CLOSED = "the connection was closed; does this port speak TLS?"
 """What a port that does not, and a server that goes down, do alike."""
+UNANSWERED = "the connection was closed before a reply; does this port want TLS?"
+ENDED = "the connection was closed by the server"
+"""Of a connection that has answered, or shaken hands, so that it is no question of TLS."""
 _REASONS = (
     ("WRONG_VERSION_NUMBER", "the server does not speak TLS on this port"),
     ("HTTP_REQUEST", "the server does not speak TLS on this port"),
@@ -109,6 +123,11 @@ def is_of_tls(error: object) -> TypeGuard[ssl.SSLError]:
 def refused_by_tls(error: BaseException) -> bool:
     """Whether one side does not accept the other, as opposed to a connection that went away."""
     return is_of_tls(error) and type(error).__name__ not in _GONE
+
+
+def of_established(error: Exception) -> Exception:
+    """Return what an error means that came after the handshake."""
+    return ConnectionResetError(ENDED) if is_of_tls(error) and not refused_by_tls(error) else error
 
 
 def tls_words(error: ssl.SSLError) -> str:

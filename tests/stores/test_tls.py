@@ -8,14 +8,23 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from recipes.stores.sockets import over_tls
-from recipes.stores.tls import CLOSED, context_for, refused_by_tls, tls_text, tls_words
+from recipes.stores.sockets import Conn, over_tls
+from recipes.stores.tls import (
+    CLOSED,
+    ENDED,
+    context_for,
+    of_established,
+    refused_by_tls,
+    tls_text,
+    tls_words,
+)
 from recipes.stores.tls_alpn import AlpnContext
 from recipes.stores.tls_files import FileContext
 
@@ -205,8 +214,37 @@ def test_a_connection_that_went_away_is_no_refusal() -> None:
     assert not refused_by_tls(ssl.SSLEOFError())
     assert not refused_by_tls(ConnectionResetError())
     assert tls_words(ssl.SSLEOFError()) == CLOSED
+    assert str(of_established(ssl.SSLEOFError())) == ENDED
     assert tls_text("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred (_ssl.c:1)") == (CLOSED, False)
     assert tls_text("Connection refused") == ("Connection refused", False)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), f"^{ENDED}$"),
+        (ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed"), f"^{ENDED}$"),
+        (odd("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+        (BrokenPipeError(32, "Broken pipe"), "Broken pipe"),
+    ],
+)
+def test_the_end_of_a_connection_that_has_shaken_hands_is_no_question_of_tls(
+    error: OSError, words: str
+) -> None:
+    class Ending(socket.socket):
+        def send(self, *_: object) -> int:
+            raise error
+
+        recv = send  # type: ignore[assignment]
+
+    near, far = socket.socketpair()
+    conn = Conn(Ending(fileno=near.detach()))
+    with pytest.raises(OSError, match=words):
+        conn.send(b"x", time.monotonic() + 5)
+    with pytest.raises(OSError, match=words):
+        conn.receive_own()
+    conn.close()
+    far.close()
 
 
 def test_a_connection_that_was_reset_before_the_handshake_leaves_no_socket() -> None:

@@ -23,6 +23,7 @@ class HttpLine:
 
     def __init__(self, dialect: Dialect) -> None:
         self.usable = True
+        self.answered = False
         self._dialect = dialect
         self._exchange = Exchange()
         self._owed = 0
@@ -50,7 +51,7 @@ class HttpLine:
                 break  # those before it were whole
             if reply is None:
                 return replies
-            self._exchange = Exchange()
+            self._exchange, self.answered = Exchange(first=False), True
             self._owed -= 1
             replies.append(reply)
             data = reply.rest

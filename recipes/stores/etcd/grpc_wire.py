@@ -53,6 +53,7 @@ class GrpcLine:
         self._line = grpc.Line(pong_every_s=PONG_EVERY_S)
         self._owed: dict[int, list[bytes]] = {}
         self._done: dict[int, Reply] = {}
+        self.answered = False
 
     @property
     def usable(self) -> bool:
@@ -84,6 +85,7 @@ class GrpcLine:
                 if not said and not status.code:
                     status = _SAID_NOTHING  # noqa: PLW2901
                 self._done[stream] = Reply(status.code, status.message, b"".join(said[:1]))
+        self.answered = self.answered or bool(data)
         replies: list[Reply] = []
         for stream in list(self._owed):
             if stream not in self._done:

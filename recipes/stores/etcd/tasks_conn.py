@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 from recipes.stores.addresses import forget_unsent
 from recipes.stores.etcd.wires import Call, Line, Reply, WireError
 from recipes.stores.sockets import readable
+from recipes.stores.tls import ENDED, UNANSWERED, of_established
 
 __all__ = ["Conn"]
 
@@ -117,6 +118,7 @@ class Conn(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody."""
-        self.fail(exc or WireError("the connection was closed before a reply; does this port want TLS?"))
+        end = WireError(ENDED if self._line.answered else UNANSWERED)
+        self.fail(end if exc is None else of_established(exc))
         if not self.closed.done():
             self.closed.set_result(None)

@@ -14,8 +14,9 @@ from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.etcd.wire_answers import failed, unavailable
 from recipes.stores.etcd.wire_dial import DIAL_S
-from recipes.stores.etcd.wires import Channel
+from recipes.stores.etcd.wires import Channel, WireError
 from recipes.stores.streams import connect
+from recipes.stores.tls import of_established
 
 __all__ = ["Watching"]
 
@@ -103,7 +104,8 @@ class Watching:
         """Take note that the connection of ``channel`` is gone."""
         self._streams.pop(channel, None)
         store = channel.endpoint.store
-        failure = unavailable(store, "the watch stream was closed") if exc is None else failed(store, exc)
+        closed = WireError("the watch stream was closed")
+        failure = failed(store, closed if exc is None else of_established(exc))
         self._step(lambda _now: self._multiplexer.broken(channel, failure))
 
     def _step(self, step: Callable[[float], None]) -> None:

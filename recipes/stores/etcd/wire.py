@@ -16,6 +16,7 @@ import h11
 
 from recipes.stores.etcd.wires import LOGIN, Reply, WireError
 from recipes.stores.secret import Sealed
+from recipes.stores.tls import ENDED, UNANSWERED
 
 __all__ = ["Dialect", "Exchange", "HttpReply"]
 
@@ -82,11 +83,16 @@ def opening(host: str, path: str, token: str | None, extra: list[tuple[str, str]
 
 
 class Exchange:
-    """Put one reply together: ``feed`` what arrives until it returns the reply."""
+    """Put one reply together: ``feed`` what arrives until it returns the reply.
 
-    __slots__ = ("_body", "_buffer", "_h11", "_head", "_plain")
+    Args:
+        first: It is the first one on its connection.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_body", "_buffer", "_first", "_h11", "_head", "_plain")
+
+    def __init__(self, *, first: bool = True) -> None:
+        self._first = first
         self._buffer = b""
         self._plain: tuple[int, str, int, int] | None = None
         self._h11: h11.Connection | None = None
@@ -131,7 +137,7 @@ class Exchange:
         try:
             if self._h11 is None:
                 if not self._buffer:
-                    raise WireError("the connection was closed before a reply; does this port want TLS?")
+                    raise WireError(UNANSWERED if self._first else ENDED)
                 self._h11 = awaiting()
                 self._h11.receive_data(self._buffer)
             if data is not None:

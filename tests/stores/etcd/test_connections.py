@@ -602,6 +602,21 @@ def test_over_tls_calls_and_watches_work(connect: Connect) -> None:
         assert server.connections == 2
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_the_end_of_a_connection_that_has_answered_is_no_question_of_tls(connect: Connect, tls: bool) -> None:
+    def script(peer: Peer, number: int) -> None:
+        peer.request()
+        peer.answer({})
+        peer.request()
+
+    with Server(script, tls=tls) as server:
+        api = connect(server.port, **({"ssl_context": trusting()} if tls else {}))
+        assert api.ask(PUT) == {}
+        with pytest.raises(StoreUnavailable) as cut:
+            api.ask(PUT)
+        assert cut.value.detail == "the connection was closed by the server"
+
+
 @pytest.mark.parametrize("request_", [PUT, Watch(b"k", Box())], ids=["post", "watch"])
 def test_a_certificate_that_is_not_trusted_is_refused(connect: Connect, request_: Any) -> None:
     with Server(lambda peer, number: peer.hang(), tls=True) as server:

@@ -114,6 +114,18 @@ def test_replies_come_in_whatever_pieces_and_the_line_goes_on() -> None:
         assert line.usable
 
 
+def test_the_end_of_a_connection_is_a_question_of_tls_until_it_has_answered() -> None:
+    for line in (asked(1), asked(2)):
+        with pytest.raises(WireError, match=r"closed before a reply; does this port want TLS\?"):
+            line.feed(b"")
+    line = asked(2)
+    assert not line.answered
+    assert line.feed(REPLY)
+    assert line.answered
+    with pytest.raises(WireError, match=r"^the connection was closed by the server$"):
+        line.feed(b"")
+
+
 @pytest.mark.parametrize(
     ("calls", "data", "replies"),
     [
