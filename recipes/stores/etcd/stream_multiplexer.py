@@ -16,7 +16,8 @@ A proxy that withholds unfinished request bodies: when the first watch of a chan
 confirmed within ``patience_s``, it is asked again on a connection of its own, with a
 complete body. If that is answered and the shared channel still is not, ``patience_s`` later
 (so that a server that was merely stopped is not taken for a proxy), each watch gets its
-connection for a while (``_SOLO_FOR_S``); then the shared channel has another chance.
+connection for a while (``_SOLO_FOR_S``); then the shared channel has another chance. A proxy that refuses
+such bodies says so at once (``_UNFINISHED``).
 
 Watches that have delivered their one event are cancelled together, ``_SPENT_KEPT_S`` later: a
 cancel costs the server half of what a call does, and at that moment the next in line makes one. They
@@ -39,6 +40,8 @@ from recipes.stores.etcd.wires import Authorization, Channel, RefusedError, Wire
 __all__ = ["Multiplexer"]
 
 _SOLO_FOR_S = 600.0
+_UNFINISHED = (411, 413, 501)
+"""Statuses of HTTP for a body whose length is not known: length required, too large, not implemented."""
 _SPENT_KEPT_S = 0.05
 _SPENT_AT_MOST_S = 0.1
 _PROGRESS: dict[str, Any] = {"progress_request": {}}
@@ -133,6 +136,10 @@ class Multiplexer:
             self.broken(channel, unavailable(channel.endpoint.store, str(error)))
         except RefusedError as refused:
             store = channel.endpoint.store
+            if channel is self._main and refused.status in _UNFINISHED:
+                self._go_around(channel, "refuses", now)
+                self._again_alone()
+                return
             self.broken(channel, error_of(store, str(refused.status), refused.body))
 
     def broken(self, channel: Channel, error: Exception) -> None:
@@ -202,7 +209,7 @@ class Multiplexer:
         elif self._fresh and not self._trial:
             self._try_alone(main)
         elif self._answered is not None:
-            self._proven(main, now)
+            self._go_around(main, "withholds", now)
         else:
             self.broken(main, unavailable(main.endpoint.store, "the watch stream is silent"))
 
@@ -274,24 +281,30 @@ class Multiplexer:
 
     def _try_alone(self, main: Channel) -> None:
         self._trial = True
-        for number in self.book.unanswered():
-            if number in self._solos:
-                continue
+        for number in self._again_alone():
             main.say(cancel_message(number))
+
+    def _again_alone(self) -> list[int]:
+        """Create alone what was asked for on the shared channel; returns what that has not confirmed."""
+        numbers = [number for number in self.book.unanswered() if number not in self._solos]
+        for number in numbers:
             if self.book.has(number):
                 self._alone(number)
             else:
                 self.book.abandon(number)
+        return numbers
 
-    def _proven(self, main: Channel, now: float) -> None:
+    def _go_around(self, main: Channel, does: str, now: float) -> None:
+        """Have each watch use its own connection for a while: a proxy does something to the shared one."""
         self._close(main)
         self._forget_main()
         self._solo_until = now + _SOLO_FOR_S
         if not self._said:
             self._said = True
             _logger.warning(
-                "%s: a proxy withholds the watch stream; using one connection for each watch",
+                "%s: a proxy %s the watch stream; using one connection for each watch",
                 main.endpoint.store,
+                does,
             )
 
     def _alone(self, number: int) -> None:

@@ -551,6 +551,25 @@ def test_behind_a_buffering_proxy_each_watch_has_its_connection(
         assert len(api.multiplexer.book) == 1
 
 
+def test_behind_a_proxy_that_wants_a_length_each_watch_has_its_connection(connect: Connect) -> None:
+    def script(peer: Peer, number: int) -> None:
+        _, headers, body = peer.request()
+        if "transfer-encoding" in headers:
+            peer.answer(b"<html>", "411 Length Required", "Connection: close\r\n")
+            return
+        peer.begin()
+        peer.gone(peer.created(body))
+        peer.hang()
+
+    with Server(script) as server:
+        api = connect(server.port)
+        for key in (b"k", b"l"):
+            box = Box()
+            assert api.ask(Watch(key, box)) == 7
+            assert api.event(box) == Gone(key.decode())
+        assert server.connections == 3
+
+
 def test_closing_is_quick_tells_who_waits_and_answers_nobody_any_more(connect: Connect) -> None:
     def stream(peer: Peer, number: int) -> None:
         message = peer.chunk()

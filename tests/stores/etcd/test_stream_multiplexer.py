@@ -359,6 +359,58 @@ def test_behind_a_proxy_each_watch_gets_its_connection(desk: Desk, caplog: pytes
     assert b"chunked" in desk.opened().outbox
 
 
+def refuse(desk: Desk, channel: Channel, status: str) -> None:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n".encode()
+    desk.multiplexer.received(channel, head + b"{}", desk.now)
+    desk.tell()
+
+
+@pytest.mark.parametrize("status", ["411 Length Required", "413 Content Too Large", "501 Not Implemented"])
+def test_behind_a_proxy_that_refuses_a_body_without_a_length_each_watch_gets_its_connection(
+    desk: Desk, caplog: pytest.LogCaptureFixture, status: str
+) -> None:
+    box, gone = Box(), Box()
+    replies, _ = desk.arm(box)
+    desk.arm(gone, b"l")
+    main = desk.opened()
+    desk.multiplexer.forget(gone)
+    with caplog.at_level(logging.WARNING, "recipes"):
+        refuse(desk, main, status)
+    assert "a proxy refuses the watch stream" in caplog.text
+    assert desk.multiplexer.closes == [main]
+    assert replies == []
+    solo = desk.opened()
+    assert b"Content-Length" in solo.outbox
+    assert desk.endpoints.current().host == "a"
+    desk.result(solo, watch_id="1", created=True)
+    assert replies == [7]
+    assert desk.multiplexer.book.unanswered() == []
+    assert desk.multiplexer.due() is None
+    desk.arm(Box(), b"m")
+    assert b"Content-Length" in desk.opened().outbox
+    desk.result(solo, watch_id="1", events=[{"type": "DELETE"}])
+    assert box.events == [Gone("k")]
+    desk.now += 600
+    desk.arm(box)
+    assert b"chunked" in desk.opened().outbox
+
+
+def test_a_watch_that_is_refused_alone_as_well_is_not_made(desk: Desk) -> None:
+    replies, _ = desk.arm(Box())
+    refuse(desk, desk.opened(), "501 Not Implemented")
+    refuse(desk, desk.opened(), "501 Not Implemented")
+    assert isinstance(replies[0], StoreUnavailable)
+    assert desk.multiplexer.opens == []
+
+
+def test_what_is_tried_alone_as_the_shared_stream_is_refused_is_not_tried_twice(desk: Desk) -> None:
+    main, solo, replies = tried_alone(desk, Box())
+    refuse(desk, main, "411 Length Required")
+    assert desk.multiplexer.opens == []
+    desk.result(solo, watch_id="1", created=True)
+    assert replies == [7]
+
+
 def test_a_second_watch_of_a_mailbox_is_cancelled_with_the_first(desk: Desk) -> None:
     box = Box()
     channel = desk.started(box)
