@@ -52,7 +52,17 @@ def _host(text: str, default_port: int, example: str) -> tuple[str, int]:
         raise ValueError(f"{text!r} is no host:port; the port is a number up to 65535") from None
     if not host or port == 0:
         raise ValueError(f"{text!r} is no host:port; {example}")
-    return host, port or default_port
+    return _ascii(host, example), port or default_port
+
+
+def _ascii(host: str, example: str) -> str:
+    """Return a host name as resolvers and HTTP have it."""
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        raise ValueError(f"{host!r} is no name of a host; {example}") from None
 
 
 def root_of(parts: SplitResult) -> str:

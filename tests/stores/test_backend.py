@@ -66,6 +66,7 @@ def test_the_url_names_the_backend(url: str, kind: str, label: Any) -> None:
         ("etcd://h:0", "'h:0' is no host:port"),
         ("etcd://a:2379, b:2379/app", "' b:2379' is no host:port, for there is white space in it; write"),
         ("postgresql://a, b/app", "' b' is no host:port, for there is white space in it; write"),
+        (f"etcd://{'ü' * 64}/app", "ü' is no name of a host; write for example etcd://host1:2379"),
         ("etcd://h:65536", "up to 65535"),
         ("etcd://h:x", "up to 65535"),
         ("etcd://[::1", "this is no URL"),
@@ -147,7 +148,12 @@ def test_memory_is_shared_by_name_alone() -> None:
     assert private[0].server is not private[1].server  # type: ignore[attr-defined]
 
 
+def test_a_host_name_that_is_not_ascii_is_written_as_resolvers_and_http_have_it() -> None:
+    assert from_url("etcd://bücher/app", {}).label == "etcd://xn--bcher-kva:2379/app"
+
+
 def test_parts() -> None:
     assert hosts_of(urlsplit("x://a:1,[::1]:2,c"), 9) == [("a", 1), ("::1", 2), ("c", 9)]
+    assert hosts_of(urlsplit("x://Bücher.example:1"), 9) == [("xn--bcher-kva.example", 1)]
     assert root_of(urlsplit("x://a//app-1/b_2.c/")) == "app-1/b_2.c"
     assert root_of(urlsplit("x://a/")) == ""
