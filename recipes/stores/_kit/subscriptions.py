@@ -37,7 +37,8 @@ class Subscriptions:
         for ref, waiting in list(self._waiting.items()):
             waiting.pop(mailbox, None)
             if not waiting:
-                self._waiting.pop(ref, None)
+                for other in list(self._waiting.pop(ref, ())):  # those that came in between may miss news
+                    other.post(Disturbed())
 
     def refs(self) -> tuple[str, ...]:
         """Return what is watched."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes.stores._kit.subscriptions import Subscriptions
 
 
@@ -32,6 +32,29 @@ def test_a_mailbox_that_subscribes_while_the_contender_goes_is_notified_of_its_n
     assert "x/2" not in subscriptions
     subscriptions.post(Gone("x/1"))
     assert slow.events == [Gone("x/1")]
+
+
+def test_a_mailbox_that_subscribes_while_another_is_forgotten_is_notified() -> None:
+    class Ref(str):
+        """At which another subscribes as it is taken out: as another thread does it."""
+
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            if comes:
+                subscriptions.add(comes.pop(), "x/1")
+            return str.__hash__(self)
+
+    comes: list[Box] = []
+    subscriptions, one, other = Subscriptions(), Box(), Box()
+    subscriptions.add(one, Ref("x/1"))
+    comes.append(other)
+    subscriptions.forget(one)
+    subscriptions.post(Gone("x/1"))
+    assert comes == []
+    assert one.events == []
+    assert other.events == [Disturbed()]
+    assert not subscriptions
 
 
 def test_each_watch_notifies_once_and_none_that_was_forgotten() -> None:
