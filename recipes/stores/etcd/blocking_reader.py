@@ -418,21 +418,31 @@ class Reader:
                 ears.close()
                 return
             self._ears = ears
-        while not self._closed and self._noted():
-            try:
-                self._turn(ears)
-            except Exception as error:
-                if ears.taken:
-                    self._give_up_taken()
-                    break
-                _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
-                failure = unavailable(self._store, f"watching failed: {error!r}")
-                self._turn_in(partial(self._multiplexer.lose_all, failure))
+        try:
+            while not self._closed and self._noted():
+                try:
+                    self._turn(ears)
+                except Exception as error:
+                    if ears.taken:
+                        self._give_up_taken()
+                        break
+                    _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
+                    failure = unavailable(self._store, f"watching failed: {error!r}")
+                    self._turn_in(partial(self._multiplexer.lose_all, failure))
+        finally:
+            self._end(ears)
+
+    def _end(self, ears: _Ears) -> None:
+        """Lose every watch, as this thread ends; unless it was closed, the next watch starts another."""
         with section.mark, self._lock:
             if self._noted():
-                self._multiplexer.lose_all(unavailable(self._store, "this link was closed"))
+                said = "this link was closed" if self._closed else "the thread that reads was ended"
+                self._multiplexer.lose_all(unavailable(self._store, said))
                 self._close_conns(ears.selector, list(self._conns))
                 self._ears = None
+                self._asleep_until = 0.0
+                if not self._closed:
+                    self._thread = None
         ears.close()
         self._tell()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from integration.harness.process import eventually
 from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.errors import StoreUnavailable
@@ -194,6 +195,38 @@ def test_a_mailbox_that_fails_ends_the_watches_and_not_the_thread(
         assert "broken mailbox" in caplog.text
         assert connection.ask(Watch(b"gone", box), 5) == 7
         assert box.events.get(timeout=5) == Gone("gone")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_somebody_ends_loses_the_watches_and_is_replaced(
+    connections: list[EtcdConnection],
+) -> None:
+    class Ending(Box):
+        """Where the thread is ended as it delivers the first event."""
+
+        ends = True
+
+        def post(self, event: Event) -> None:
+            if self.ends:
+                self.ends = False
+                raise SystemExit
+            super().post(event)
+
+    with Server(confirming) as server:
+        connection = connection_to(server, connections)
+        other, box = Box(), Ending()
+        connection.ask(Watch(b"k", other), 5)
+        before = open_files()
+        thread = connection._reader._thread
+        connection.ask(Watch(b"gone", box), 5)
+        thread.join(5)
+        assert not thread.is_alive()
+        assert other.events.get(timeout=5) == Disturbed()
+        assert box.events.get(timeout=5) == Gone("gone"), "which was not delivered yet"
+        assert connection.ask(Watch(b"gone", other), 5) == 7
+        assert other.events.get(timeout=5) == Gone("gone")
+        assert connection._reader._thread is not thread
+        assert eventually(lambda: open_files() <= before, 5)
 
 
 def test_a_mailbox_may_close_the_connection(connections: list[EtcdConnection]) -> None:
