@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from recipes._run.waiting import acquire
+from recipes._threads import start
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.secret import Secret
 
@@ -105,6 +106,9 @@ class Asker:
 
         Returns:
             What to call when nobody waits for that any more; it may be called at any time.
+
+        Raises:
+            StoreUnavailable: No thread can be started to call the callable in.
         """
         if isinstance(self._credentials.source, Secret):
             done(self._credentials.source)
@@ -117,10 +121,12 @@ class Asker:
                 asking = threading.Thread(
                     target=self._work, args=(store, calling, me), name="recipes-password", daemon=True
                 )
-                asking.start()
-        except BaseException:  # an interrupt leaves a thread that has begun
+                start(asking)
+        except BaseException as error:  # an interrupt leaves a thread that has begun
             calling.forget(me)
             calling.ended(me)
+            if isinstance(error, OSError):
+                raise StoreUnavailable(store, str(error), unsent=True) from error
             raise
         return lambda: calling.forget(me)
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import recipes
-from recipes.errors import StoreDenied
+from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.credentials import Credentials, apart
 from recipes.stores.secret import Sealed, Secret
+from tests.threads import refuse
 
 PASSWORD = "pw-%/ñ"
 
@@ -135,6 +136,18 @@ def test_an_interrupt_while_the_thread_is_started(monkeypatch: pytest.MonkeyPatc
         patched.setattr(threading.Thread, "start", start)
         with pytest.raises(KeyboardInterrupt):
             who.asker.within("h:1", 10)
+    assert who.asker.within("h:1", 10) == PASSWORD
+
+
+def test_a_password_for_which_no_thread_can_be_started_is_asked_for_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    who = Credentials("app", lambda: PASSWORD)
+    with monkeypatch.context() as patched:
+        refuse(patched, "recipes-password")
+        with pytest.raises(StoreUnavailable, match="can't start new thread") as refused:
+            who.asker.within("h:1", 10)
+    assert refused.value.unsent
     assert who.asker.within("h:1", 10) == PASSWORD
 
 
