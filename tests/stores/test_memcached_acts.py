@@ -257,6 +257,7 @@ def test_an_answer_is_read_when_it_is_complete(data: bytes, answer: Answer) -> N
     ("line", "error"),
     [
         (b"SERVER_ERROR out of memory writing get response\r\n", StoreUnavailable),
+        (b"ERROR Too many open connections\r\n", StoreUnavailable),
         (b"CLIENT_ERROR bad command line format\r\n", StoreRefused),
         (b"ERROR\r\n", StoreRefused),
     ],

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+import recipes
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Peek
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY
 from recipes.stores.addresses import Endpoint
-from recipes.stores.memcached.acts import Acts, Life
+from recipes.stores.memcached.acts import BORN_S, Acts, Life
 from recipes.stores.memcached.session import MemcachedSession
 from tests.threads import refuse
 
@@ -60,3 +65,69 @@ def test_where_one_connection_is_silent_no_other_is_tried() -> None:
     assert sorted(one.asked for one in free) == [0, 0, 0, 1]
     assert [one.was_reset for one in free] == [1, 1, 1, 1]
     assert not session._free
+
+
+class Crowded(socketserver.StreamRequestHandler):
+    """As much of a server as one lock takes. It has too many connections when the first ones are made."""
+
+    refused = 0
+    item = b""
+    counted = 0
+
+    def handle(self) -> None:
+        made = type(self)
+        for line in self.rfile:
+            command, *words = line.split()
+            if command == b"stats" and not words and made.refused < 2:
+                made.refused += 1
+                self.rfile.readline()  # the rest of the greeting: with it unread, closing would reset
+                self.wfile.write(b"ERROR Too many open connections\r\n")
+                return
+            self.wfile.write(self.answer(command, words))
+
+    def answer(self, command: bytes, words: list[bytes]) -> bytes:
+        made = type(self)
+        made.counted += 1
+        match command, words:
+            case b"stats", []:
+                facts = {"version": "1.6.18", "uptime": 10_000, "time": BORN_S + 50_000}
+                lines = [f"STAT {name} {said}\r\n" for name, said in facts.items()]
+                return "".join([*lines, "END\r\n"]).encode()
+            case b"stats", _:
+                return b"STAT cas_enabled yes\r\nSTAT evictions off\r\nEND\r\n"
+            case b"add", _:
+                made.item = self.rfile.readline().strip()
+                return b"STORED\r\n"
+            case b"mg", _:
+                return b"VA %d c%d\r\n%b\r\n" % (len(made.item), made.counted, made.item)
+            case b"mn", _:
+                return b"MN\r\n"
+        return b"HD\r\n"  # md
+
+
+@contextmanager
+def crowded() -> Iterator[int]:
+    """Run such a server; yields its port."""
+
+    class Handler(Crowded):
+        pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+    assert Handler.refused == 2
+
+
+def test_a_server_with_too_many_connections_is_asked_again() -> None:
+    with crowded() as port:
+        client = recipes.connect(f"memcached://127.0.0.1:{port}")
+        try:
+            assert client.lock("x").acquire(timeout=60).held
+        finally:
+            client.close()

@@ -40,6 +40,8 @@ BORN_S = 1_600_000_000  # so that tokens have room in 63 bits until 2088
 ROOM = 2**32
 FULL = "SERVER_ERROR out of memory storing object"
 """What is answered instead of ``STORED``; nothing was stored, and nothing deleted."""
+CROWDED = "ERROR Too many open connections"
+"""What a new connection is answered, and closed, while there are as many as ``-c`` allows."""
 
 
 @record
@@ -118,7 +120,7 @@ def read(data: bytes, label: str) -> tuple[Answer, int] | None:
     said = line.decode("ascii", "replace")
     if said == FULL:
         return Answer(FULL), length
-    if code == "SERVER_ERROR":
+    if code == "SERVER_ERROR" or said.startswith(CROWDED):
         raise StoreUnavailable(label, said)
     raise StoreRefused(label, f"it answered {said[:100]!r}")
 
