@@ -14,9 +14,10 @@ from recipes.errors import StoreRefused
 __all__ = ["check", "machine", "no_room", "path_of"]
 
 ABROAD = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2",
-    "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
+    "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
 }  # fmt: skip
+"""Not ``fuseblk``, which is a local disk; ``fuse`` without a type may be anything, also a bucket of S3."""
 ELSEWHERE = "put the file on a local disk, or use etcd:// or zookeeper:// for several machines"
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes spaces and the like
 HOW = "write sqlite:///path/to/file for /path/to/file, or sqlite://./file for one in the current directory"

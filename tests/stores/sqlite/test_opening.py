@@ -348,13 +348,18 @@ def mounts(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
     monkeypatch.setattr(location, "_mounts", lambda: iter([("/", "ext4"), *entries]))
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "virtiofs"])
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse", "fuse.sshfs", "virtiofs"])
 def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     mounts(monkeypatch, (str(tmp_path), kind))
     said = opening(tmp_path / "locks.db")
     assert f"is on {kind}, where locks and shared memory cannot be relied on" in said
     assert "put the file on a local disk, or use etcd:// or zookeeper:// for several machines" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_local_disk_that_is_mounted_by_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts(monkeypatch, (str(tmp_path), "fuseblk"))
+    recipes.connect(f"sqlite://{tmp_path}/locks.db").open().close()
 
 
 def test_only_the_file_system_below_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
