@@ -178,13 +178,16 @@ def _saying_why(path: str, label: str) -> Generator[None]:
 
 
 def _prepare(db: sqlite3.Connection, label: str) -> None:
-    if _is_ours(db, label):
-        _upgrade(db)
-        return
-    db.execute(f"PRAGMA page_size = {PAGE}")
+    ours = _is_ours(db, label)
+    if not ours:
+        db.execute(f"PRAGMA page_size = {PAGE}")
+    # Also a file of ours may have another journal: a copy by VACUUM INTO has, and a tool may have set it.
     mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise StoreRefused(label, f"the file cannot be shared (its journal stays {mode!r})")
+    if ours:
+        _upgrade(db)
+        return
     with transaction(db):
         if not _is_ours(db, label):  # another may have been quicker
             _execute(db, TABLES + CONTENDER + VALUES)

@@ -337,6 +337,35 @@ def test_a_client_of_the_older_schema_releases_what_it_holds_and_is_refused_the_
     db.close()
 
 
+@pytest.mark.parametrize("how", ["PRAGMA journal_mode = DELETE", "VACUUM INTO"])
+def test_a_file_of_ours_whose_journal_is_another_is_shared_as_before(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "locks.db"
+    db = made(path)
+    if how == "VACUUM INTO":
+        path = tmp_path / "restored.db"
+        db.execute(f"VACUUM INTO '{path}'")
+    else:
+        db.execute(how)
+    db.close()
+    with recipes.connect(f"sqlite://{path}") as client, client.lock("x"):
+        with sqlite3.connect(path) as looking:
+            assert row(looking, "PRAGMA journal_mode") == ("wal",)
+        looking.close()
+
+
+def test_a_file_of_ours_whose_journal_is_in_use_is_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "locks.db"
+    db = made(path)
+    db.execute("PRAGMA journal_mode = DELETE")
+    db.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError) as refused:
+        made(path)
+    assert isinstance(meaning(refused.value, "label"), Busy)
+    db.execute("COMMIT")
+    db.close()
+    made(path).close()
+
+
 def test_a_table_that_somebody_dropped(tmp_path: Path) -> None:
     db = made(tmp_path / "locks.db")
     db.execute("DROP TABLE session")
