@@ -150,6 +150,7 @@ VALUES = {
     "events",
     "guarantees",
     "_callback",
+    "_forks",
     "_record",
     "_section",
     "_threads",

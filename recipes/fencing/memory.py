@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from recipes._forks import free, make_anew
 from recipes._rules.fence import Proof, Seen, ask
 
 __all__ = ["MemoryGate"]
@@ -17,6 +18,11 @@ class _Entrance:
     def __init__(self) -> None:
         self.seen = Seen()
         self.lock = threading.RLock()  # it knows whose it is: a signal handler may ask in the middle
+        make_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: no other thread is inside."""
+        self.lock = free(self.lock)
 
 
 class MemoryGate:
@@ -44,7 +50,7 @@ class MemoryGate:
             RuntimeError: This thread is inside already, it or another task of it.
         """
         asking = ask(resource, grant, shared=shared)
-        entrance = self._entrances.setdefault(resource, _Entrance())
+        entrance = self._entrances.get(resource) or self._entrances.setdefault(resource, _Entrance())
         if entrance.lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nobody else knows
             raise RuntimeError(f"this thread is inside the gate of {resource!r} already: leave it first")
         with entrance.lock:

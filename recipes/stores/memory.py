@@ -22,6 +22,7 @@ from recipes._contract.contenders import Contender
 from recipes._contract.protocol import StoreProtocol
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
+from recipes._forks import free, make_anew
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
@@ -44,7 +45,7 @@ class _Session:
     expires_at: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class MemoryServer:
     """What several clients share: a store in memory, one step at a time.
 
@@ -61,7 +62,17 @@ class MemoryServer:
     values: dict[str, ops.Stored] = field(default_factory=dict)
     receipts: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
     _revision: Any = field(default_factory=lambda: itertools.count(1))
-    _lock: Any = field(default_factory=threading.RLock)
+    _lock: Any = None  # its own; or what it is given, which it shares
+
+    def __post_init__(self) -> None:
+        if self._lock is None:
+            self._lock = threading.RLock()
+            make_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: no call of the parent waits; what it holds stays until its sessions expire."""
+        self._lock = free(self._lock)
+        self.watches = Subscriptions()
 
     def protocol(self) -> StoreProtocol:
         """Return the protocol for one session."""

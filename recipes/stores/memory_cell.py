@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from recipes._contract.connection import Mailbox
 from recipes._contract.contenders import Contender
 from recipes._contract.operations import Open, Opened
+from recipes._forks import free, make_anew
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.guarantees import CELL, Guarantees
@@ -25,7 +26,7 @@ __all__ = ["CellServer"]
 FREE = Cell()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class CellServer:
     """What several clients share: some cells in memory, one act at a time; it notifies nobody.
 
@@ -36,8 +37,17 @@ class CellServer:
     guarantees: ClassVar[Guarantees] = CELL
     now: Callable[[], float] = boot_time
     cells: dict[str, tuple[str, int, float]] = field(default_factory=dict)  # value, token, when it ends
-    _lock: Any = field(default_factory=threading.RLock)
+    _lock: Any = None  # its own; or what it is given, which it shares
     _tokens: Any = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        if self._lock is None:
+            self._lock = threading.RLock()
+            make_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: no thread of the parent's is in the middle of an act."""
+        self._lock = free(self._lock)
 
     def protocol(self) -> CellProtocol:
         """Return the protocol for one session."""

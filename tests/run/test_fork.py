@@ -15,8 +15,13 @@ from typing import Any
 import pytest
 
 import recipes
+from recipes._contract.wakeups import Changed
 from recipes.client import AsyncClient, Client
 from recipes.errors import LockLost
+from recipes.fencing import MemoryGate
+from recipes.stores.memory import MemoryBackend, MemoryServer
+from recipes.stores.memory_cell import CellServer
+from tests.programs.test_keep import Mailbox
 from tests.run.doubles import SETTINGS, FaultyBackend
 from tests.run.test_tasks import in_loop, until
 
@@ -115,30 +120,10 @@ def test_the_child_is_not_inside_what_the_parent_entered() -> None:
                 return [*found, lost.reason]
             return found
 
-        with outer_guard_held(outer):
+        with held_by_a_thread(outer._hold._among._guard):  # it is in the middle of leaving it
             assert in_child(look) == [False, "forked", False, None, "forked"]
         assert inner.release()
         assert outer.held
-
-
-@contextmanager
-def outer_guard_held(grant: Any) -> Iterator[None]:
-    """Have another thread be in the middle of leaving it while the process forks."""
-    guard, inside, leave = grant._hold._among._guard, threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with guard:
-            inside.set()
-            leave.wait(10)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    inside.wait(10)
-    try:
-        yield
-    finally:
-        leave.set()
-        thread.join()
 
 
 def test_a_child_of_a_closed_client_is_closed() -> None:
@@ -177,6 +162,108 @@ def test_the_child_may_proclaim_nothing_where_the_parent_is_at_it() -> None:
         assert in_child(look) == "forked"
         answer.set()
         proclaiming.join()
+
+
+@contextmanager
+def held_by_a_thread(lock: Any) -> Iterator[None]:
+    """Have another thread hold a lock; a child that is forked meanwhile does not have that thread."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert inside.wait(10)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def within_10_s(look: Callable[[], Any]) -> Callable[[], Any]:
+    """Have the child die of an alarm instead of waiting for ever."""
+
+    def looking() -> Any:
+        signal.alarm(10)
+        return look()
+
+    return looking
+
+
+@pytest.fixture(params=[MemoryServer, CellServer])
+def server(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A store in memory that connect("memory://forked") leads to."""
+    one = request.param()
+    MemoryBackend.register("forked", lambda: MemoryBackend(one))
+    yield one
+    MemoryBackend.register("forked", None)
+
+
+def test_the_child_waits_for_no_thread_that_was_amid_a_request_of_a_store_in_memory(server: Any) -> None:
+    def use() -> bool:
+        with recipes.connect("memory://forked") as client:
+            return client.lock("x").acquire(timeout=2).held
+
+    with held_by_a_thread(server._lock):
+        assert in_child(within_10_s(use)) is True
+
+
+def test_the_child_keeps_a_lock_that_the_thread_has_that_forked(server: Any) -> None:
+    def leave() -> list[bool]:
+        lock = server._lock
+        owned = lock._is_owned()
+        lock.release()
+        return [lock is held, owned, lock._is_owned()]
+
+    with server._lock:
+        held = server._lock
+        assert in_child(leave) == [True, True, False]
+    with server._lock:
+        pass
+
+
+def test_what_the_child_does_in_a_store_in_memory_wakes_no_call_of_its_parent() -> None:
+    """The mailbox of a call has a lock as well, and the thread of that call may have had it."""
+    server, mailbox = MemoryServer(), Mailbox()
+    server.watches.add(mailbox, "x")
+
+    def change() -> int:
+        server.watches.post(Changed("x"))
+        return len(mailbox.events)
+
+    assert in_child(change) == 0
+    assert change() == 1
+
+
+def test_the_child_waits_for_no_thread_that_was_inside_a_gate() -> None:
+    gate = MemoryGate()
+
+    def enter() -> str:
+        with gate.admit("x", 8):
+            return "inside"
+
+    with held_by_a_thread(gate.admit("x", 7)):
+        assert in_child(within_10_s(enter)) == "inside"
+    with gate.admit("x", 9), pytest.raises(RuntimeError, match="inside the gate"):
+        enter()
+
+
+def test_the_child_is_inside_the_gate_that_the_thread_was_in_that_forked() -> None:
+    gate = MemoryGate()
+
+    def again() -> str:
+        try:
+            with gate.admit("x", 8):
+                return "inside twice"
+        except RuntimeError:
+            return "refused"
+
+    with gate.admit("x", 7):
+        assert in_child(again) == "refused"
 
 
 @in_loop
