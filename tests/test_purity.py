@@ -150,6 +150,7 @@ VALUES = {
     "events",
     "guarantees",
     "_callback",
+    "_disks",
     "_forks",
     "_record",
     "_section",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from recipes._disks import abroad, mounted_by_itself
 from recipes._rules.fence import Pass, Proof, Seen, ask
 
 __all__ = ["FileGate"]
@@ -17,6 +18,7 @@ __all__ = ["FileGate"]
 SUFFIX = ".fence"
 WIDTH = 19
 SIZE = 2 * WIDTH + 2
+ELSEWHERE = "put the file on a local disk, or use SqlGate or RedisGate for several machines"
 
 _ADMITTED: set[tuple[str, int, int]] = set()
 """The fence files, processes and threads that are inside, or on their way in. Not by `Path`: what hashes
@@ -29,7 +31,8 @@ class FileGate:
 
     What it has seen is kept in ``<path>.fence``, on the disk before the write that it admits.
     Every writer and reader has to come through a gate. The file system has to be a local one:
-    the gate relies on ``flock`` and on renaming.
+    the gate relies on ``flock`` and on renaming. Processes in several containers have to mount
+    the directory of the file: a file that is mounted by itself has another fence in each.
 
     Raises:
         NotImplementedError: This platform has no ``fcntl`` (Windows).
@@ -43,6 +46,7 @@ class FileGate:
             )
         self.path = Path(os.path.realpath(path))  # links to one file are one file, wherever we go
         self._fence = self.path.with_name(self.path.name + SUFFIX)
+        self._looked = False
 
     def write(self, grant: Proof, data: bytes) -> None:
         """Replace what the file says; others see all of it, or nothing.
@@ -55,7 +59,7 @@ class FileGate:
             StaleToken: A later holder was there before; the file is as it was.
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
-            ValueError: The grant is shared; a bad token; the fence file is damaged.
+            ValueError: The grant is shared; a bad token; the fence file is damaged, or cannot be shared.
             RuntimeError: This thread is inside of `admit`, and would wait for itself.
             OSError: The file cannot be written.
         """
@@ -80,7 +84,8 @@ class FileGate:
             StaleToken: A later holder was there before.
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
-            ValueError: A shared grant without ``shared=True``; a bad token; a damaged fence file.
+            ValueError: A shared grant without ``shared=True``; a bad token; the fence file is damaged, or
+                cannot be shared.
             RuntimeError: This thread is inside of `admit`, and would wait for itself.
         """
         with self.admit(grant, shared=shared):
@@ -102,14 +107,25 @@ class FileGate:
             StaleToken: A later holder was there before.
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
-            ValueError: A shared grant asks to write; a bad token; the fence file is damaged.
+            ValueError: A shared grant asks to write; a bad token; the fence file is damaged, or cannot be
+                shared.
             RuntimeError: This thread is inside of `admit` already.
         """
         with self._inside(self._ask(grant, shared=shared)):
             yield
 
     def _ask(self, grant: Proof, *, shared: bool) -> Pass:
+        if not self._looked:
+            self._look()
+            self._looked = True
         return ask(self.path.name, grant, shared=shared)
+
+    def _look(self) -> None:
+        """Refuse a place where others do not see the fence, or its lock."""
+        away = abroad(self.path.parent)
+        wrong = f"{away}; {ELSEWHERE}" if away else mounted_by_itself(self.path, "FileGate")
+        if wrong is not None:
+            raise ValueError(wrong)
 
     @contextmanager
     def _inside(self, asking: Pass) -> Generator[None, None, None]:

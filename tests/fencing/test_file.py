@@ -6,6 +6,7 @@ import itertools
 import os
 import pathlib
 import stat
+import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes import StaleToken
+from recipes import StaleToken, _disks
 from recipes.fencing import FileGate
 from recipes.fencing.file import _ADMITTED
 from tests.run.striking import PACKAGE, Handled, Strike
@@ -103,6 +104,56 @@ def test_a_block_has_the_gate_to_itself(gate: FileGate) -> None:
     thread.join(10)
     assert outcome == ["refused"]
     assert gate.path.read_bytes() == b"by the holder"
+
+
+def mounts(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
+    monkeypatch.setattr(_disks, "_mounts", lambda: iter([("/", "ext4"), *entries]))
+
+
+USES: list[Callable[[FileGate], object]] = [
+    lambda gate: gate.write(7, b"x"),
+    lambda gate: gate.read(7),
+    lambda gate: gate.admit(7).__enter__(),
+]
+
+
+@pytest.mark.parametrize("use", USES, ids=["write", "read", "admit"])
+def test_a_file_that_is_mounted_by_itself(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch, use: Callable[[FileGate], object]
+) -> None:
+    """Its fence would lie in the layer of each container, and each would admit its own writers."""
+    gate.path.write_bytes(b"shared")
+    mounts(monkeypatch, (str(gate.path), "ext4"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"catalog\.json is mounted by itself, without what FileGate"):
+            use(gate)
+    assert [path.name for path in gate.path.parent.iterdir()] == ["catalog.json"]
+    mounts(monkeypatch, (str(gate.path.parent), "ext4"))
+    gate.write(7, b"x")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: mounting needs root")
+def test_a_file_that_really_is_mounted_by_itself(gate: FileGate, tmp_path: Path) -> None:
+    inside = tmp_path / "container" / "catalog.json"
+    inside.parent.mkdir()
+    inside.touch()
+    gate.path.touch()
+    if subprocess.run(["mount", "--bind", gate.path, inside], check=False, capture_output=True).returncode:
+        pytest.skip("NOT TESTED: mounting is not allowed here")
+    try:
+        with pytest.raises(ValueError, match="mount its directory instead"), FileGate(inside).admit(7):
+            pass
+    finally:
+        subprocess.run(["umount", "--lazy", inside], check=True)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse", "fuse.sshfs"])
+def test_a_network_file_system(gate: FileGate, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    mounts(monkeypatch, (str(gate.path.parent), kind))
+    said = f"{gate.path.parent} is on {kind}, where locks and shared memory cannot be relied on; put the file"
+    with pytest.raises(ValueError, match=said):
+        gate.write(7, b"x")
+    assert list(gate.path.parent.iterdir()) == []
 
 
 class Disk:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import SplitResult, unquote
 
+from recipes._disks import abroad, mounted_by_itself
 from recipes.errors import StoreRefused
 
 __all__ = ["check", "machine", "no_room", "path_of"]
 
-ABROAD = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
-    "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
-}  # fmt: skip
-"""Not ``fuseblk``, which is a local disk; ``fuse`` without a type may be anything, also a bucket of S3."""
 ELSEWHERE = "put the file on a local disk, or use etcd:// or zookeeper:// for several machines"
-_OCTAL = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes spaces and the like
 HOW = "write sqlite:///path/to/file for /path/to/file, or sqlite://./file for one in the current directory"
 
 
@@ -73,9 +66,9 @@ def _wrong_place(folder: Path) -> str | None:
             f"the directory {folder} does not exist; make it first, or write sqlite://./path/to/file for a "
             "path below the current directory"
         )
-    kind = _file_system(folder)
-    if kind in ABROAD or kind.startswith("fuse."):
-        return f"{folder} is on {kind}, where locks and shared memory cannot be relied on; {ELSEWHERE}"
+    wrong = abroad(folder)
+    if wrong is not None:
+        return f"{wrong}; {ELSEWHERE}"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"the directory {folder} is not writable; SQLite keeps files beside the database"
     return None
@@ -91,10 +84,9 @@ def _wrong_file(file: Path) -> str | None:
     # Under each of its names a file has a log and locks of its own.
     if found.st_nlink > 1:
         return f"{file} has other names (hard links), and cannot be shared under two; remove the others"
-    if any(point == os.path.realpath(file) for point, _ in _mounts()):
-        return (
-            f"{file} is mounted by itself, without what SQLite keeps beside it; mount its directory instead"
-        )
+    wrong = mounted_by_itself(file, "SQLite")
+    if wrong is not None:
+        return wrong
     if not os.access(file, os.R_OK | os.W_OK):
         return f"{file} is not writable"
     return None
@@ -113,29 +105,6 @@ def no_room(path: str) -> OSError | None:
         for one in opened:
             os.close(one)
     return None
-
-
-def _file_system(folder: Path) -> str:
-    """Return the type of the file system that holds ``folder``; empty if it cannot be known."""
-    real = os.path.realpath(folder)
-    found = [
-        (len(point), number, kind)
-        for number, (point, kind) in enumerate(_mounts())
-        if real == point or real.startswith(point.rstrip("/") + "/")
-    ]
-    return max(found, default=(0, 0, ""))[2]
-
-
-def _mounts() -> Iterator[tuple[str, str]]:
-    """Yield where each file system is mounted, and its type; later ones cover earlier ones."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_bytes().rstrip(b"\n").split(b"\n")
-    except OSError:  # not Linux
-        return
-    for line in lines:
-        before, _, behind = line.partition(b" - ")
-        point = _OCTAL.sub(lambda found: bytes([int(found[1], 8)]), before.split(b" ")[4])
-        yield os.fsdecode(point), os.fsdecode(behind.split(b" ")[0])
 
 
 def machine() -> str:

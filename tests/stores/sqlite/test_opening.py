@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import recipes
-from recipes import StoreRefused
+from recipes import StoreRefused, _disks
 from recipes.stores._kit.session import Busy
 from recipes.stores.sqlite import location, schema
 from recipes.stores.sqlite.schema import EPOCH, connect, meaning
@@ -374,7 +374,7 @@ def test_a_table_that_somebody_dropped(tmp_path: Path) -> None:
 
 
 def mounts(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
-    monkeypatch.setattr(location, "_mounts", lambda: iter([("/", "ext4"), *entries]))
+    monkeypatch.setattr(_disks, "_mounts", lambda: iter([("/", "ext4"), *entries]))
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse", "fuse.sshfs", "virtiofs"])
@@ -393,11 +393,11 @@ def test_a_local_disk_that_is_mounted_by_a_program(tmp_path: Path, monkeypatch: 
 
 def test_only_the_file_system_below_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts(monkeypatch, (f"{tmp_path}-other", "nfs"), (str(tmp_path), "nfs"), (str(tmp_path), "tmpfs"))
-    assert location._file_system(tmp_path) == "tmpfs"  # mounted over the other
+    assert _disks.file_system(tmp_path) == "tmpfs"  # mounted over the other
     mounts(monkeypatch)
-    assert location._file_system(tmp_path) == "ext4"
-    monkeypatch.setattr(location, "_mounts", lambda: iter(()))
-    assert location._file_system(tmp_path) == ""
+    assert _disks.file_system(tmp_path) == "ext4"
+    monkeypatch.setattr(_disks, "_mounts", lambda: iter(()))
+    assert _disks.file_system(tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_mounts_are_read_as_the_kernel_writes_them(
 ) -> None:
     line = f"36 35 98:0 /mnt1 {written} rw,noatime shared:1 master:2 - ext3 /dev/root rw,errors=continue\n"
     monkeypatch.setattr(Path, "read_bytes", lambda self: 2 * line.encode())
-    assert list(location._mounts()) == [(meant, "ext3")] * 2
+    assert list(_disks._mounts()) == [(meant, "ext3")] * 2
 
 
 def test_where_there_are_no_mounts_to_read_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,7 +418,7 @@ def test_where_there_are_no_mounts_to_read_nothing_is_known(monkeypatch: pytest.
 
     monkeypatch.setattr(Path, "read_text", missing)
     monkeypatch.setattr(Path, "read_bytes", missing)
-    assert list(location._mounts()) == []
+    assert list(_disks._mounts()) == []
     assert location.machine() == ""
 
 
