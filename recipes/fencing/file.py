@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import uuid
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -169,6 +170,7 @@ class FileGate:
                 fcntl.flock(fence, fcntl.LOCK_EX)
                 if self._fence.exists() and os.path.samestat(os.fstat(fence), self._fence.stat()):
                     if os.fstat(fence).st_size == 0:
+                        self._share(fence)
                         _sync(self._fence.parent)
                     return fence
             except BaseException:
@@ -176,14 +178,36 @@ class FileGate:
                 raise
             os.close(fence)
 
+    def _share(self, fence: int) -> None:
+        """Let those write a new fence that may write the file, or replace it as the directory permits.
+
+        Only a fence that this user made, not a file of the user's to which a link of that name leads.
+        """
+        found = os.fstat(fence)
+        if found.st_uid != os.geteuid() or found.st_nlink != 1 or not _is_at(found, self._fence):
+            return
+        file, folder = _status(self.path), self._fence.parent.stat()
+        _give(fence, folder if file is None else file)
+        group = os.fstat(fence).st_gid
+        mode = (found if file is None else file).st_mode & 0o666 | 0o600  # a read-only file is replaced, too
+        if file is not None and group != file.st_gid:
+            mode &= ~0o060  # the file's group may; this one is another
+        if group == folder.st_gid and folder.st_mode & (stat.S_ISVTX | stat.S_IWGRP) == stat.S_IWGRP:
+            mode |= 0o060
+        with suppress(OSError):  # a file system without permissions
+            os.fchmod(fence, mode)
+
     def _draft(self, data: bytes) -> Path:
-        """Write the new content beside the old, with its permissions, and on the disk."""
+        """Write the new content beside the old, with its owner, group and permissions, and on the disk."""
         draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
-        target = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        found = _status(self.path)
+        mode = 0o666 if found is None else 0o600  # until it has its own, nobody else opens it
+        target = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             with os.fdopen(target, "wb") as file:
-                if self.path.exists():
-                    os.fchmod(target, self.path.stat().st_mode & 0o7777)
+                if found is not None:
+                    _give(target, found)
+                    os.fchmod(target, stat.S_IMODE(found.st_mode))  # last: a new owner takes bits away
                 file.write(data)
                 file.flush()
                 os.fsync(target)
@@ -191,6 +215,28 @@ class FileGate:
             draft.unlink(missing_ok=True)
             raise
         return draft
+
+
+def _is_at(found: os.stat_result, path: Path) -> bool:
+    """Whether this very file is at a path, and no link to it."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(found, path.lstat())
+    return False
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _give(descriptor: int, to: os.stat_result) -> None:
+    """Give a file the owner and the group of another; its group only, or neither, if no more is permitted."""
+    for owner, group in ((to.st_uid, to.st_gid), (-1, to.st_gid)):
+        with suppress(OSError):
+            os.fchown(descriptor, owner, group)
+            return
 
 
 def _parsed(text: bytes, fence: Path) -> Seen:

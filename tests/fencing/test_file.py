@@ -7,8 +7,10 @@ import os
 import pathlib
 import stat
 import subprocess
+import tempfile
 import threading
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -67,6 +69,180 @@ def test_permissions_stay(gate: FileGate) -> None:
     gate.path.chmod(0o640)
     gate.write(1, b"x")
     assert stat.S_IMODE(gate.path.stat().st_mode) == 0o640
+
+
+def another_group() -> int:
+    """Return a group to which this user may give a file, and which it would not have by itself."""
+    if os.geteuid() == 0:
+        return 3002
+    others = [group for group in os.getgroups() if group != os.getegid()]
+    return others[0] if others else pytest.skip("NOT TESTED: this user is in one group only")
+
+
+def owner_group_and_mode(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+
+
+def test_owner_and_group_stay_and_the_fence_has_them(gate: FileGate) -> None:
+    owner, group = 3001 if os.geteuid() == 0 else os.geteuid(), another_group()
+    gate.path.write_bytes(b"")
+    os.chown(gate.path, owner, group)
+    gate.path.chmod(0o2750)  # giving a file away takes this bit from it
+    gate.write(1, b"x")
+    assert gate.path.read_bytes() == b"x"
+    assert owner_group_and_mode(gate.path) == (owner, group, 0o2750)
+    assert owner_group_and_mode(fence(gate)) == (owner, group, 0o640)
+    os.chown(fence(gate), -1, os.getegid())
+    gate.write(2, b"y")
+    assert fence(gate).stat().st_gid == os.getegid(), "what an operator has changed stays"
+
+
+@pytest.mark.parametrize("permitted", ["group", "nothing"])
+def test_what_may_not_be_given_away_is_written_all_the_same(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch, permitted: str
+) -> None:
+    def fchown(descriptor: int, owner: int, group: int) -> None:
+        if permitted == "nothing" or owner != -1:
+            raise PermissionError
+        real(descriptor, owner, group)
+
+    group, real = another_group(), os.fchown
+    gate.path.write_bytes(b"")
+    os.chown(gate.path, -1, group)
+    gate.path.chmod(0o660)
+    monkeypatch.setattr(os, "fchown", fchown)
+    gate.write(1, b"x")
+    if permitted == "group":
+        assert owner_group_and_mode(gate.path) == (os.geteuid(), group, 0o660)
+        assert owner_group_and_mode(fence(gate)) == (os.geteuid(), group, 0o660)
+    else:
+        assert owner_group_and_mode(gate.path) == (os.geteuid(), os.getegid(), 0o660)
+        assert owner_group_and_mode(fence(gate)) == (os.geteuid(), os.getegid(), 0o600), "for no other group"
+
+
+def test_a_draft_is_read_by_nobody_before_it_has_the_permissions_of_the_file(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: list[int] = []
+    real = os.fchmod
+    gate.path.write_bytes(b"")
+    gate.path.chmod(0o600)
+    with gate.admit(1):
+        pass  # the fence is there
+
+    def fchmod(descriptor: int, mode: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        real(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", fchmod)
+    gate.write(1, b"secret")
+    assert modes == [0o600]
+
+
+def test_without_a_file_the_fence_is_for_those_that_may_write_the_directory(gate: FileGate) -> None:
+    group = another_group()
+    os.chown(gate.path.parent, -1, group)
+    for mode, wanted in ((0o770, 0o664), (0o750, 0o644), (0o1770, 0o644)):
+        gate.path.parent.chmod(mode)
+        before = os.umask(0o022)
+        with gate.admit(1):
+            pass
+        os.umask(before)
+        assert owner_group_and_mode(fence(gate)) == (os.geteuid(), group, wanted)
+        fence(gate).unlink()
+
+
+def test_a_link_in_the_place_of_a_fence_gives_nothing_away(gate: FileGate, tmp_path: Path) -> None:
+    """Whoever may write the directory could have root give away any file that is empty."""
+    gate.path.write_bytes(b"")
+    gate.path.chmod(0o666)
+    precious = tmp_path / "elsewhere" / "precious"
+    precious.parent.mkdir()
+    precious.touch(0o600)
+    for link in (fence(gate).symlink_to, fence(gate).hardlink_to):
+        precious.write_bytes(b"")
+        link(precious)
+        with gate.admit(1):
+            pass
+        assert stat.S_IMODE(precious.stat().st_mode) == 0o600
+        fence(gate).unlink()
+
+
+@pytest.fixture
+def common() -> Iterator[Path]:
+    """A directory that other users reach."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def as_user(owner: int, group: int, use: Callable[[], object]) -> None:
+    """Have another user do it, with an ordinary umask, in a process of its own."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.umask(0o022)
+            os.setgroups([group])
+            os.setgid(owner)  # a group of its own, as most users have
+            os.setuid(owner)
+            use()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def use_it(path: Path, token: int) -> None:
+    gate = FileGate(path)
+    gate.write(token, b"%d" % token)
+    assert gate.read(token) == b"%d" % token
+    with gate.admit(token):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root is several users")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_file_that_root_wrote_once_is_its_owners_as_before(common: Path, there: bool) -> None:
+    path = common / "catalog.json"
+    os.chown(common, 3001, 3002)
+    if there:
+        path.write_bytes(b"")
+        os.chown(path, 3001, 3002)
+    use_it(path, 1)
+    as_user(3001, 3002, lambda: use_it(path, 2))
+    use_it(path, 3)
+    as_user(3001, 3002, lambda: use_it(path, 4))
+    assert path.read_bytes() == b"4"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: root may write whatever the permissions are")
+def test_a_file_that_is_read_only_is_replaced_again_and_again(common: Path) -> None:
+    path = common / "catalog.json"
+    os.chown(common, 3001, 3002)
+    path.write_bytes(b"")
+    path.chmod(0o444)
+    os.chown(path, 3001, 3002)
+    as_user(3001, 3002, lambda: [use_it(path, token) for token in (1, 2)])
+    assert owner_group_and_mode(path) == (3001, 3002, 0o444)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root is several users")
+@pytest.mark.parametrize("there", [True, False])
+def test_users_of_one_group_share_a_gate(common: Path, there: bool) -> None:
+    path = common / "catalog.json"
+    os.chown(common, 0, 3002)
+    common.chmod(0o775)
+    if there:
+        path.write_bytes(b"")
+        os.chown(path, 3001, 3002)
+    as_user(3001, 3002, lambda: use_it(path, 1))
+    as_user(3003, 3002, lambda: use_it(path, 2))
+    as_user(3001, 3002, lambda: use_it(path, 3))
+    assert path.read_bytes() == b"3"
 
 
 @pytest.mark.parametrize("text", [b"7", b"x" * 40, b"7" * 19 + b" " + b"7" * 19 + b"\n7", b"\xff" * 40])

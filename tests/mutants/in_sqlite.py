@@ -905,6 +905,6 @@ SQLITE = [
         "write",
         ("draft.replace(self.path)", "self.path.write_bytes(data)"),
     ),
-    _gate("permissions are forgotten", "_draft", ("if self.path.exists():", "if False:")),
+    _gate("permissions are forgotten", "_draft", ("if found is not None:", "if False:")),
     _gate("a draft stays", "_draft", ("draft.unlink(missing_ok=True)", "pass")),
 ]
