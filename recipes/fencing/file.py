@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import threading
 import uuid
@@ -10,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 from recipes._disks import abroad, mounted_by_itself
 from recipes._rules.fence import Pass, Proof, Seen, ask
@@ -65,13 +67,11 @@ class FileGate:
             OSError: The file cannot be written.
         """
         asking = self._ask(grant, shared=False)
-        draft = self._draft(data)  # outside the gate: a process stopped here stops no other
-        try:
-            with self._inside(asking):
-                draft.replace(self.path)
-                _sync(self.path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
+        self._remove_left()
+        # The draft is written outside the gate: a process stopped there stops no other.
+        with self._draft(data) as draft, self._inside(asking):
+            draft.replace(self.path)
+            _sync(self.path.parent)
 
     def read(self, grant: Proof, *, shared: bool = False) -> bytes:
         """Return what the file says; from now on older writers are refused.
@@ -197,24 +197,51 @@ class FileGate:
         with suppress(OSError):  # a file system without permissions
             os.fchmod(fence, mode)
 
-    def _draft(self, data: bytes) -> Path:
+    @contextmanager
+    def _draft(self, data: bytes) -> Generator[Path, None, None]:
         """Write the new content beside the old, with its owner, group and permissions, and on the disk."""
-        draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
         found = _status(self.path)
-        mode = 0o666 if found is None else 0o600  # until it has its own, nobody else opens it
-        target = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        # Until it has the permissions of the file, nobody else opens it.
+        draft, file = self._locked_draft(0o666 if found is None else 0o600)
         try:
-            with os.fdopen(target, "wb") as file:
+            with file:
+                target = file.fileno()
                 if found is not None:
                     _give(target, found)
                     os.fchmod(target, stat.S_IMODE(found.st_mode))  # last: a new owner takes bits away
                 file.write(data)
                 file.flush()
                 os.fsync(target)
-        except BaseException:
+                yield draft
+        finally:
             draft.unlink(missing_ok=True)
-            raise
-        return draft
+
+    def _locked_draft(self, mode: int) -> tuple[Path, IO[bytes]]:
+        """Make a draft that is locked as long as it is open, so that others see that its writer lives."""
+        import fcntl  # noqa: PLC0415 - not on every platform
+
+        while True:
+            draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
+            file = os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(os.fstat(file.fileno()), draft):
+                    return draft, file
+            file.close()  # it was not locked yet, and another writer removes it as one that was left
+
+    def _remove_left(self) -> None:
+        """Remove the drafts of writers that have died: nobody has them locked."""
+        import fcntl  # noqa: PLC0415 - not on every platform
+
+        drafts = re.compile(re.escape(f".{self.path.name}.") + "[0-9a-f]{32}")
+        looking = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(OSError):
+            for name in filter(drafts.fullmatch, os.listdir(self.path.parent)):  # noqa: PTH208 - names only
+                left = self.path.with_name(name)
+                with suppress(OSError), os.fdopen(os.open(left, looking), "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if _is_at(os.fstat(file.fileno()), left):
+                        left.unlink()
 
 
 def _is_at(found: os.stat_result, path: Path) -> bool:

@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import tempfile
@@ -13,12 +14,14 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recipes import StaleToken, _disks
 from recipes.fencing import FileGate
 from recipes.fencing.file import _ADMITTED
+from tests.contract.world import until
 from tests.run.striking import PACKAGE, Handled, Strike
 
 
@@ -521,6 +524,90 @@ def test_one_that_was_refused_leaves_the_gate_to_others(gate: FileGate) -> None:
         gate.write(6, b"late")
     gate.write(7, b"again")
     assert gate.read(7) == b"again"
+
+
+# What writers leave that are killed.
+
+
+def drafts(gate: FileGate) -> list[Path]:
+    return [path for path in gate.path.parent.iterdir() if path.name.startswith(".")]
+
+
+@contextlib.contextmanager
+def waiting_at(gate: FileGate, token: int) -> Iterator[int]:
+    """Hold the gate while another process has written its draft and waits; yields its number."""
+    with gate.admit(token - 1):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                FileGate(gate.path).write(token, b"by the child")
+                code = 0
+            finally:
+                os._exit(code)
+        assert until(lambda: [draft.read_bytes() for draft in drafts(gate)] == [b"by the child"], 30)
+        yield child
+
+
+def test_the_draft_of_a_writer_that_was_killed_is_removed_by_the_next(gate: FileGate) -> None:
+    with waiting_at(gate, 8) as child:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert len(drafts(gate)) == 1
+    gate.write(9, b"next")
+    assert {path.name for path in gate.path.parent.iterdir()} == {"catalog.json", "catalog.json.fence"}
+    assert gate.path.read_bytes() == b"next"
+
+
+def test_the_draft_of_a_writer_that_waits_stays(gate: FileGate) -> None:
+    with waiting_at(gate, 8) as child:
+        (draft,) = drafts(gate)
+        gate._remove_left()
+        assert drafts(gate) == [draft]
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert gate.path.read_bytes() == b"by the child"
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_a_draft_that_is_removed_before_it_is_locked_is_made_again(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch, over: bool
+) -> None:
+    """Another writer takes it for one that was left: it has removed it, or is about to."""
+    real = fcntl.flock
+
+    def flock(file: Any, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        (draft,) = drafts(gate)
+        if over:
+            gate._remove_left()
+            assert not drafts(gate)
+        else:
+            others.append(draft.open("rb"))
+            real(others[0], fcntl.LOCK_EX)
+        real(file, how)
+
+    others: list[Any] = []
+    with gate.admit(6):
+        pass
+    monkeypatch.setattr(fcntl, "flock", flock)
+    gate.write(7, b"x")
+    assert gate.path.read_bytes() == b"x"
+    for other in others:
+        other.close()
+    gate.write(7, b"y")
+    assert drafts(gate) == []
+
+
+def test_what_is_no_draft_of_this_file_stays(gate: FileGate) -> None:
+    hexadecimal = "0123456789abcdef" * 2
+    names = [".catalog.json.backup", f".catalog-json.{hexadecimal}", f".catalog.json.{hexadecimal}.old"]
+    for name in names:
+        gate.path.with_name(name).touch()
+    gate.path.with_name(f".catalog.json.{hexadecimal}").symlink_to(gate.path)
+    os.mkfifo(gate.path.with_name(f".catalog.json.{hexadecimal[::-1]}"))
+    gate.write(1, b"x")
+    assert {path.name for path in drafts(gate)} >= {*names, f".catalog.json.{hexadecimal}"}
+    assert gate.path.read_bytes() == b"x"
 
 
 class StrikeInPaths(Strike):
