@@ -563,7 +563,7 @@ SQLITE = [
         "another file in its place is not seen",
         CONNECTIONS,
         database.Database,
-        "connection",
+        "_is_moved",
         ("self._file is not None and self._file != file", "False"),
     ),
     _bug(
@@ -678,7 +678,7 @@ SQLITE = [
         FDS,
         database.Database,
         "_is_taken",
-        ("self._files is not None and not self._files.whole", "False"),
+        ("links is None", "False"),
     ),
     _bug(
         "SQLite closes another's descriptor",
@@ -698,8 +698,8 @@ SQLITE = [
         "a connection that came and went is missed",
         FDS,
         descriptors.Files,
-        "whole",
-        ("if identity(number) == what:", "if all(identity(its) == was for its, was in one):"),
+        "links",
+        ("(found.st_dev, found.st_ino) == what", "all(identity(its) == was for its, was in one)"),
     ),
     _bug(
         "a lock that is gone ends no session",
@@ -720,7 +720,7 @@ SQLITE = [
         FDS,
         database.Database,
         "release",
-        ("if self._is_taken():", "if False:"),
+        ("if self._is_taken(self._links()):", "if False:"),
     ),
     _bug(
         "another's lock is let go",

@@ -4,6 +4,10 @@ SQLite remembers in each process which locks its connections hold. A child that 
 believes to hold locks that it does not, also for connections of its own, and the file may be damaged: so
 connections are closed before a fork, and opened again by the process that goes on.
 
+Nor does SQLite notice that its file, or what it keeps beside it, was deleted, or that another was put in its
+place: this process would go on with what it has open, and others with what is there. So that is looked at
+before each use, too.
+
 Nor does SQLite notice that somebody else closed its descriptors. It would write to whatever has the
 numbers now, and close that; and the locks of all connections of the process to that file are gone. So the
 descriptors are looked at before each use. If they were closed, the connection is left as it is, and this
@@ -18,8 +22,10 @@ import os
 import sqlite3
 import threading
 import weakref
+from typing import NoReturn
 
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.stores._kit.session import Busy
 from recipes.stores.descriptors import TAKEN, Identity, identity
 from recipes.stores.sqlite.descriptors import Files, Opening
 from recipes.stores.sqlite.liveness import Folder
@@ -38,16 +44,19 @@ class Database:
         path: The file.
         label: Where it is, for errors.
         folder: Where the sessions of its clients show that they live.
+        given: The path that the user gave; a link in it may lead elsewhere later.
     """
 
-    def __init__(self, path: str, label: str, folder: Folder) -> None:
+    def __init__(self, path: str, label: str, folder: Folder, given: str) -> None:
         self.path = path
+        self._given = given
         self.lock = threading.RLock()
         self._label = label
         self._folder = folder
         self._db: sqlite3.Connection | None = None
         self._file: Identity | None = None
         self._files: Files | None = None
+        self._moved = False
         self._closed = False
         self._forking = False
         with _gate:
@@ -77,7 +86,7 @@ class Database:
             return
         try:
             if self._db is not None and self._db.in_transaction:
-                if self._is_taken():
+                if self._is_taken(self._links()):
                     self.close()
                 else:
                     self._db.execute("ROLLBACK")
@@ -86,22 +95,26 @@ class Database:
         finally:
             self.lock.release()
 
-    def connection(self) -> sqlite3.Connection:
+    def connection(self, *, thorough: bool = False) -> sqlite3.Connection:
         """Return the connection; with the lock held.
 
+        Args:
+            thorough: Look for what was renamed, too.
+
         Raises:
-            SessionLost: The file is another than it was, or somebody else closed a descriptor of it.
+            Busy: Another connection of this process is in use whose files were replaced.
+            SessionLost: The file is another than it was, or what is beside it; or somebody else closed a
+                descriptor of it.
             StoreRefused: It cannot be used.
             StoreUnavailable: It was closed for good.
             sqlite3.Error: See `schema.meaning`.
         """
         if self._closed:
             raise StoreUnavailable(self._label, "the link is closed", unsent=True)
-        file = identity(self.path)
-        if self._file is not None and self._file != file:
-            self.close()
-            raise SessionLost("the file was deleted, or another was put in its place")
-        if self._is_taken():
+        file, links = identity(self._given), self._links()
+        if self._is_moved(file, links) or (thorough and self._files is not None and not self._files.named):
+            self._give_up()
+        if self._is_taken(links):
             self.close()
             raise SessionLost(TAKEN)
         if self._db is None:
@@ -109,19 +122,62 @@ class Database:
                 raise StoreRefused(self._label, "this process was forked amid a transaction; fork it earlier")
             if file in _taken:
                 raise StoreRefused(self._label, f"{TAKEN}; restart it, and connect after that code")
-            opening = Opening()
-            try:
-                self._db = connect(self.path, self._label, self._in_use)
-                self._files = Files(self.path, opening)
-            except BaseException:
-                opening.ends()
-                raise
-            self._file = identity(self.path)
+            self._open()
+        assert self._db is not None, "it should be open"
         return self._db
 
-    def _is_taken(self) -> bool:
+    def _open(self) -> None:
+        """Open the connection to what is at the path, unless that is replaced meanwhile."""
+        if not all(one is self or one.lets_go() for one in _all()):
+            raise Busy
+        opening = Opening()
+        try:
+            self._db = connect(self.path, self._label, self._in_use)
+            self._files = Files(self.path, opening)
+            file = identity(self._given)
+            if not self._files.complete or file != self._files.file or self._is_moved(file, self._links()):
+                self._give_up()
+            self._file = file
+        except BaseException:  # what is half opened would not be looked at
+            opening.ends()
+            self.close()
+            raise
+
+    def lets_go(self) -> bool:
+        """Close the connection if its files were replaced; False: it is in use.
+
+        A new connection would share with it what SQLite has open for the file, and other processes would not.
+        """
+        if self._db is None or not self._is_moved(self._file, self._links()):
+            return True
+        if not self.acquire(0.0):
+            return False
+        try:
+            # Looked at again: as it was being closed, SQLite may have removed what is beside the file.
+            if self._db is not None and self._is_moved(self._file, self._links()):
+                self._moved = True
+                self.close()
+        finally:
+            self.release()
+        return True
+
+    def _give_up(self) -> NoReturn:
+        """Close the connection for good, as its files were replaced; once it is closed that does not show."""
+        self._moved = True
+        self.close()
+        raise SessionLost("the file was deleted, or another was put in its place")
+
+    def _links(self) -> int | None:
+        files = self._files
+        return 1 if files is None else files.links()
+
+    def _is_moved(self, file: Identity | None, links: int | None) -> bool:
+        """Whether the file is another than it was; or it, its log or its memory has no name any more."""
+        return self._moved or (self._file is not None and self._file != file) or links == 0
+
+    def _is_taken(self, links: int | None) -> bool:
         """Whether somebody else closed what SQLite has open: for this connection, or for another."""
-        return self._file in _taken or (self._files is not None and not self._files.whole)
+        return self._file in _taken or links is None
 
     def _in_use(self, db: sqlite3.Connection) -> bool:
         return self._folder.living([row[0] for row in db.execute("SELECT id FROM session").fetchall()])
@@ -180,6 +236,14 @@ class Database:
 
 def _keep_for_ever(db: sqlite3.Connection) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))  # so that it is never finalized, which would close it
+
+
+def _all() -> list[Database]:
+    while True:
+        try:
+            return list(_databases)
+        except RuntimeError:  # another thread has made one meanwhile
+            continue
 
 
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()

@@ -56,29 +56,60 @@ class Files:
     new, or what is new may be another connection's, any of that file may be the one: of each file one at
     least has to be there.
 
+    As long as the connection is open, each file keeps its name: SQLite removes the log and the memory with
+    the last connection to the file, of any process.
+
     Args:
         path: The file.
         opening: The opening of the connection, which ends here.
+
+    Attributes:
+        file: What was at the path, once it was open.
+        complete: Whether all of them were found: what is at each name is open, as far as the system tells.
     """
 
     def __init__(self, path: str, opening: Opening) -> None:
-        after = open_files().items()
+        opened = open_files()
+        after = opened.items()
         alone, before = opening.ends(), opening.before
+        self._names = [(path + end, identity(path + end)) for end in BESIDE]
+        self.file = self._names[0][1]
         self._any_of: list[list[tuple[int, Identity]]] = []
-        for end in BESIDE:
-            wanted = identity(path + end)
+        for _, wanted in self._names:
             candidates = [(number, what) for number, what in after if what == wanted]
             new = [(number, what) for number, what in candidates if before.get(number) != what]
             if candidates:
                 self._any_of.append(new if alone and new else candidates)
+        self.complete = all(wanted is not None for _, wanted in self._names) and (
+            not opened or len(self._any_of) == len(BESIDE)
+        )
 
     @property
     def whole(self) -> bool:
         """Whether none of them was closed by anybody but SQLite."""
+        return self.links() is not None
+
+    @property
+    def named(self) -> bool:
+        """Whether each is still at its name; `links` costs less, and does not see that one was renamed."""
+        return all(identity(name) == what for name, what in self._names)
+
+    def links(self) -> int | None:
+        """Return how many names the file has that has the fewest; None: one was closed by others."""
+        fewest = 1
         for one in self._any_of:
             for number, what in one:
-                if identity(number) == what:
+                found = _status(number)
+                if found is not None and (found.st_dev, found.st_ino) == what:
+                    fewest = min(fewest, found.st_nlink)
                     break
             else:
-                return False
-        return True
+                return None
+        return fewest
+
+
+def _status(number: int) -> os.stat_result | None:
+    try:
+        return os.fstat(number)
+    except OSError:
+        return None

@@ -17,7 +17,7 @@ from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import ReentrantCall, SessionLost, StoreError, StoreFull, StoreUnavailable
 from recipes.stores._kit.queue import Command
-from recipes.stores._kit.session import Observe, Observed, Session
+from recipes.stores._kit.session import Busy, Observe, Observed, Session
 from recipes.stores.descriptors import TAKEN
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.liveness import Folder, LivenessLock
@@ -51,11 +51,11 @@ class FileSession(Session):
 
     def __init__(self, path: str, label: str, on_end: OnEnd) -> None:
         super().__init__(label, on_end)
-        path = os.path.realpath(path)  # as SQLite itself does: links to one file are one store
+        given, path = path, os.path.realpath(path)  # as SQLite itself does: links to one file are one store
         self.notifications: Notifications | None = None
         self._directory = str(Path(path).parent)
         self._folder = Folder(path)
-        self._database = Database(path, label, self._folder)
+        self._database = Database(path, label, self._folder, given)
         self._liveness: LivenessLock | None = None
         self._finished = False
         self._warned = False
@@ -77,7 +77,7 @@ class FileSession(Session):
             try:
                 if not database.acquire(until - boot_time()):
                     raise StoreUnavailable(self.label, "earlier requests take too long", unsent=True)
-                db = database.connection()
+                db = database.connection(thorough=isinstance(command.op, Renew))
                 self._expect_own(command)
                 self._prepare(command)
                 reply, work = self._transact(command, db)
@@ -159,7 +159,7 @@ class FileSession(Session):
         with section.mark:
             try:
                 return database.acquire(0.0) and checkpoint(database.connection())
-            except (SessionLost, StoreError, sqlite3.Error):  # another time
+            except (Busy, SessionLost, StoreError, sqlite3.Error):  # another time
                 return False
             finally:
                 try:

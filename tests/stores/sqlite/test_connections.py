@@ -7,6 +7,9 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,12 +26,15 @@ from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores._kit.session import Observe
 from recipes.stores._kit.tasks import AsyncQueueConnection
 from recipes.stores.sqlite import notifications as sockets
+from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.liveness import Folder
 from recipes.stores.sqlite.notifications import Notifications
+from recipes.stores.sqlite.schema import connect
 from recipes.stores.sqlite.session import FileSession
 from recipes.stores.sqlite.transactions import Transaction
 from tests.contract.world import until
 from tests.pace import Pace, taking
+from tests.run.test_fork import in_child
 from tests.stores.sqlite.connecting import (
     Box,
     checking,
@@ -309,6 +315,205 @@ def test_another_file_in_the_place_of_the_first_is_seen(connection: Any, path: s
         assert client.lock("x").acquire(timeout=5)
     with pytest.raises(SessionLost):
         a.ask(renew("a"), 10.0)
+
+
+REPLACED = "the file was deleted, or another was put in its place"
+
+
+def rename(path: str) -> None:
+    Path(path).rename(f"{path}.old")
+
+
+def rename_over(path: str) -> None:
+    Path(f"{path}.new").touch()
+    Path(f"{path}.new").rename(path)
+
+
+@pytest.mark.parametrize("remove", [os.unlink, rename, rename_over])
+@pytest.mark.parametrize("what", ["", "-wal", "-shm"])
+def test_each_file_that_is_removed_beneath_a_session_ends_it(
+    connection: Any, path: str, what: str, remove: Callable[[str], None]
+) -> None:
+    """Another client would make new ones, and hold what is held here."""
+    a = connection("a")
+    token = join(a, "a")
+    remove(path + what)
+    if what == "" or remove is not rename:  # a log that was renamed is found by the next renewal
+        with pytest.raises(SessionLost, match=REPLACED):
+            join(a, "a")
+    with pytest.raises(SessionLost, match=REPLACED):
+        a.ask(renew("a", token), 10.0)
+    with pytest.raises(SessionLost, match=REPLACED):
+        join(a, "a")
+
+
+@pytest.mark.parametrize("link", ["file", "directory"])
+def test_a_link_that_leads_to_another_file_ends_a_session(tmp_path: Path, link: str) -> None:
+    """A release is rolled out: ``current`` leads to the next directory, where others find nobody."""
+    for release in ("r1", "r2"):
+        (tmp_path / release).mkdir()
+        recipes.connect(f"sqlite://{tmp_path}/{release}/locks.db").open().close()
+    current = tmp_path / "current"
+    there = "" if link == "directory" else "/locks.db"
+    url = f"sqlite://{current}" + ("/locks.db" if link == "directory" else "")
+    current.symlink_to(f"r1{there}")
+    with recipes.connect(url, session_timeout=6) as client:
+        grant = client.lock("x").acquire()
+        (tmp_path / "next").symlink_to(f"r2{there}")
+        (tmp_path / "next").rename(current)
+        assert grant.verify() is False
+        assert REPLACED in (grant.lost_reason or "")
+        again = client.lock("x").acquire(timeout=20)
+        with recipes.connect(f"sqlite://{tmp_path}/r2/locks.db") as other:
+            assert other.lock("x").try_acquire() is None
+        assert again.verify()
+
+
+@pytest.mark.parametrize("what", ["-wal", "-shm"])
+def test_clients_of_one_process_lose_their_grants_and_go_on_with_new_files(path: str, what: str) -> None:
+    """SQLite shares what it has open among the connections of a process, so all of them have to let go."""
+    with recipes.connect(f"sqlite://{path}") as a, recipes.connect(f"sqlite://{path}") as b:
+        grants = a.lock("x").acquire(), b.lock("y").acquire()
+        Path(path + what).unlink()
+        assert grants[0].verify() is False
+        assert REPLACED in (grants[0].lost_reason or "")
+        again = a.lock("x").acquire(timeout=20)
+        assert grants[1].verify() is False
+        assert b.lock("x").try_acquire() is None
+        assert in_child(lambda: recipes.connect(f"sqlite://{path}").lock("x").try_acquire() is None) is True
+        assert again.verify()
+
+
+def test_a_connection_in_use_whose_files_were_replaced_keeps_others_from_opening(
+    connection: Any, path: str
+) -> None:
+    a = connection("a")
+    b = QueueConnection(FileSession(path, "label", lambda _: None))
+    with holding(a.session._database):
+        Path(f"{path}-shm").unlink()
+        with pytest.raises(StoreUnavailable, match="others were writing all the time"):
+            b.ask(start("b"), 0.2)
+    b.ask(start("b"), 10.0)
+    assert join(b, "b")
+    b.close()
+    with pytest.raises(SessionLost, match=REPLACED):
+        a.ask(renew("a"), 1.0)
+
+
+@contextmanager
+def holding(database: Database) -> Iterator[None]:
+    """Have another thread use a connection."""
+    taken, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        assert database.acquire(1.0)
+        taken.set()
+        over.wait(30)
+        database.release()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert taken.wait(5)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_what_is_beside_the_file_stays_as_long_as_a_connection_is_open(connection: Any, path: str) -> None:
+    """Whatever others do that belongs to the life of the file."""
+
+    def come_and_go() -> bool:
+        with recipes.connect(f"sqlite://{path}") as client:
+            return client.lock("y").acquire(timeout=10).held
+
+    def copy(mode: str) -> None:
+        with sqlite3.connect(path) as db:
+            db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+        db.close()
+
+    a = connection("a")
+    token = join(a, "a")
+    for use in (
+        come_and_go,
+        lambda: in_child(come_and_go),
+        *(partial(copy, mode) for mode in ("PASSIVE", "FULL", "RESTART", "TRUNCATE")),
+        lambda: in_child(lambda: copy("TRUNCATE")),
+        lambda: in_child(lambda: True),  # for which the connection is closed, and opened again
+        a.session._checkpoint,
+    ):
+        use()
+        assert a.ask(renew("a", token), 10.0) == Renewal(5.0)
+
+
+def delete(path: str) -> None:
+    for end in ("", "-wal", "-shm"):
+        Path(path + end).unlink()
+
+
+def replace_by_another(path: str) -> None:
+    connect(f"{path}.another", "label", lambda _: False).close()
+    Path(f"{path}.another").rename(path)
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [delete, os.unlink, rename, replace_by_another, lambda path: Path(f"{path}-shm").unlink()],
+    ids=["deleted", "file deleted", "renamed", "replaced", "memory deleted"],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_file_that_is_replaced_while_it_is_opened_is_not_used(
+    connection: Any, path: str, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[str], None], again: bool
+) -> None:
+    def connect_before(*given: Any) -> sqlite3.Connection:
+        db = connect(*given)
+        monkeypatch.undo()
+        meanwhile(path)
+        return db
+
+    a = QueueConnection(FileSession(path, "label", lambda _: None))
+    if again:
+        a.ask(start("a"), 1.0)
+        database = a.session._database
+        database.before_fork()
+        database.after_fork_in_parent()
+    monkeypatch.setattr("recipes.stores.sqlite.database.connect", connect_before)
+    for ask in (renew("a"),) if again else (start("a"), renew("a")):
+        with pytest.raises(SessionLost, match=REPLACED):
+            a.ask(ask, 1.0)
+    a.close()
+
+
+def test_an_interrupt_as_a_file_was_opened_leaves_no_connection_that_is_not_looked_at(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = QueueConnection(FileSession(path, "label", lambda _: None))
+    with monkeypatch.context() as patched:
+        patched.setattr("recipes.stores.sqlite.database.Files", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            a.ask(start("a"), 1.0)
+    a.ask(start("a"), 1.0)
+    Path(path).unlink()
+    with pytest.raises(SessionLost, match=REPLACED):
+        a.ask(renew("a"), 1.0)
+    a.close()
+
+
+def test_a_client_whose_file_is_replaced_while_it_is_opened_opens_it_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect_before(*given: Any) -> sqlite3.Connection:
+        db = connect(*given)
+        monkeypatch.undo()
+        delete(path)
+        return db
+
+    monkeypatch.setattr("recipes.stores.sqlite.database.connect", connect_before)
+    client = recipes.connect(f"sqlite://{path}")
+    with client.lock("x").acquire(timeout=20):
+        assert in_child(lambda: recipes.connect(f"sqlite://{path}").lock("x").try_acquire() is None) is True
+    client.close()
 
 
 def test_a_client_whose_file_was_replaced_loses_its_grants_and_goes_on(path: str) -> None:
