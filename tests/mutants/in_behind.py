@@ -8,12 +8,13 @@ from recipes._api.observing import _Observing
 from recipes._api.sharing import BasePartitions
 from recipes._programs import cleaner, sharing
 from recipes._programs.hold import HeldState
-from recipes._programs.reentry import Reentry
+from recipes._programs.reentry import Reentries, Reentry
 from recipes._programs.together import Together
 from recipes._rules import holding
-from recipes._run import interpreter, lanes
+from recipes._run import interpreter, lanes, tasks
 from recipes._run.hub import Hub
-from recipes._run.runtime import Runtime
+from recipes._run.runtime import Call, Runtime
+from recipes._run.tasks import AsyncRuntime
 from recipes.grant import AsyncGrant
 from recipes.stores.sql import carrying
 from recipes.stores.sql.acts import Acts
@@ -31,7 +32,8 @@ ACTS, PROTOCOL = "tests/stores/test_sql_acts.py", "tests/stores/test_sql_protoco
 WIRE, ENGINES, LANES = (f"tests/stores/sql/test_{one}.py" for one in ("wire", "options", "blocking"))
 SHARE, RETRIES = "tests/programs/test_sharing.py", "tests/run/test_retries.py"
 SIDE_BY_SIDE, DOUBT = "tests/run/test_lanes.py", "tests/run/test_doubt.py"
-ENDS = "tests/run/test_blocking.py"
+ENDS, LOOPS, CALLS = (f"tests/run/test_{one}.py" for one in ("blocking", "tasks", "interpreter"))
+HOLDS, AGAIN = "tests/programs/test_hold.py", "tests/programs/test_reentry.py"
 
 
 def _bug(  # noqa: PLR0917 - a line each
@@ -107,6 +109,22 @@ BEHIND = [
          " or not self._is_to_be_reported()", ""),
     _bug("of a multi-lock the whole is reported alone", ENDS, Together, "release_to_report",
          "[*parts, *super().release_to_report(now)]", "HeldState.release_to_report(self, now)"),
+    _bug("a loss is reported twice", HOLDS, HeldState, "loss_to_report",
+         "[lost] if self._is_to_be_reported() else []", "[lost]"),
+    _bug("the loss of what was not reported to be acquired is reported", CALLS, HeldState, "loss_to_report",
+         " or not self.announced", ""),
+    _bug("what is lost as it is returned is reported to last", CALLS, Call, "unwind",
+         "self.runtime.report_loss(self.hold)", "pass"),
+    _bug("what an interrupt left of a report is left", HOLDS, HeldState, "settle",
+         'if "told" not in self._end:', 'if self._end.setdefault("told", m := (self.entry.ref,)) is m:'),
+    _bug("one that leaves what is lost is not notified", AGAIN, Reentries, "leave",
+         "self._unheld[reentry] = None", "pass"),
+    _bug("a loss that is being reported passes over one that leaves", AGAIN, Reentries, "leave",
+         "whole.settle()  # first: this is notified of a loss, too", "pass"),
+    _bug("what was left while the loop seemed to end is left", LOOPS, AsyncRuntime, "_unkept",
+         "if self._jobs:", "if False:"),
+    _bug("what outlives a call has its context", LOOPS, tasks, "_task",
+         "Context().run(asyncio.get_running_loop().create_task, ", "asyncio.get_running_loop().create_task("),
     _bug("each holder adds up those ahead of it", "tests/rules/test_permits.py", holding, "granted",
          "if rule.weight is not None:", "if False:"),
 ]  # fmt: skip
