@@ -148,18 +148,22 @@ class Database:
 
         A new connection would share with it what SQLite has open for the file, and other processes would not.
         """
-        if self._db is None or not self._is_moved(self._file, self._links()):
+        if not self._is_left():
             return True
         if not self.acquire(0.0):
             return False
         try:
             # Looked at again: as it was being closed, SQLite may have removed what is beside the file.
-            if self._db is not None and self._is_moved(self._file, self._links()):
+            if self._is_left():
                 self._moved = True
                 self.close()
         finally:
             self.release()
         return True
+
+    def _is_left(self) -> bool:
+        """Whether the connection is to files that were replaced."""
+        return self._db is not None and self._is_moved(self._file, self._links())
 
     def _give_up(self) -> NoReturn:
         """Close the connection for good, as its files were replaced; once it is closed that does not show."""
