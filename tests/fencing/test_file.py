@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,7 +230,8 @@ def test_a_file_that_is_read_only_is_replaced_again_and_again(common: Path) -> N
     path.write_bytes(b"")
     path.chmod(0o444)
     os.chown(path, 3001, 3002)
-    as_user(3001, 3002, lambda: [use_it(path, token) for token in (1, 2)])
+    for token in (1, 2):
+        as_user(3001, 3002, partial(use_it, path, token))
     assert owner_group_and_mode(path) == (3001, 3002, 0o444)
 
 
