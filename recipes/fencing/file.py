@@ -49,7 +49,7 @@ class FileGate:
             )
         self.path = Path(os.path.realpath(path))  # links to one file are one file, wherever we go
         self._fence = self.path.with_name(self.path.name + SUFFIX)
-        self._looked = False
+        self._looked = self._tidied = False
 
     def write(self, grant: Proof, data: bytes) -> None:
         """Replace what the file says; others see all of it, or nothing.
@@ -67,7 +67,9 @@ class FileGate:
             OSError: The file cannot be written.
         """
         asking = self._ask(grant, shared=False)
-        self._remove_left()
+        if not self._tidied:  # once a gate: the directory may have many names
+            self._remove_left()
+            self._tidied = True
         # The draft is written outside the gate: a process stopped there stops no other.
         with self._draft(data) as draft, self._inside(asking):
             draft.replace(self.path)
