@@ -80,8 +80,12 @@ def test_a_loss_that_a_release_notices_is_reported_once_wherever_it_is_interrupt
     notified: list[list[object]] = []
     seen: list[Transition] = []
     places: list[str] = []
-    ends = ("lock.lost", "multilock.lost")  # the session may be reported, too
-    stop = recipes.events.subscribe(lambda t: seen.append(t) if t.event in ends else None)
+
+    def note(transition: Transition) -> None:
+        if transition.what == "lost" and transition.event != "session.lost":  # that may be reported as well
+            seen.append(transition)
+
+    stop = recipes.events.subscribe(note)
     for at in itertools.count(1):
         strike = Strike(at)
         with recipes.connect(f"memory://{kind}{at}", session_timeout=60) as client:
