@@ -332,6 +332,16 @@ def test_what_cannot_be_written_down_as_it_ends_is_tried_again(bench: Bench) -> 
     assert bench.parts.over
 
 
+def test_what_ends_with_its_client_is_not_written_down(bench: Bench) -> None:
+    """Its session is being ended, and its mark goes with that."""
+    answers = iter([1, ClientClosed()])
+    bench.here("a")
+    played = bench.run(lambda: None, Rewrite=lambda _: next(answers))
+    assert played.error is None
+    assert bench.parts.over
+    assert next(answers, "both were asked for") == "both were asked for"
+
+
 def test_a_mark_that_could_never_be_written_is_not_to_be_cleared(bench: Bench) -> None:
     bench.here("a")
     own = Listing((Contender("q/a", "id of a", token=7),))
