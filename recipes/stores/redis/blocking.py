@@ -13,6 +13,7 @@ import redis
 
 from recipes._contract.connection import Connection, Mailbox, OnEnd, Request
 from recipes._run.clock import boot_time
+from recipes._threads import start
 from recipes.errors import StoreUnavailable
 from recipes.stores.addresses import Endpoint
 from recipes.stores.descriptors import TAKEN
@@ -198,7 +199,12 @@ class RedisConnection(Connection):
         """Subscribe, before anything is asked, and have a thread listen; of two at once the first stays."""
         link = self._drive(self._wire.subscribed(), deadline)
         # After an interrupt there is a thread that listens, or a connection that is dropped, and so closed.
-        threading.Thread(target=self._hear, args=(link,), name="recipes-listener", daemon=True).start()
+        listener = threading.Thread(target=self._hear, args=(link,), name="recipes-listener", daemon=True)
+        try:
+            start(listener)
+        except OSError as error:
+            link.close()
+            raise StoreUnavailable(self._settings.label, str(error), unsent=True) from error
 
     def _hear(self, link: Any) -> None:
         if self._listeners.setdefault("now", threading.current_thread()) is not threading.current_thread():

@@ -21,6 +21,7 @@ from recipes._contract.connection import Connection, Mailbox, OnEnd, Request
 from recipes._run.clock import boot_time
 from recipes._run.waiting import acquire
 from recipes._section import section
+from recipes._threads import start
 from recipes.errors import StoreUnavailable
 from recipes.stores.descriptors import leave
 from recipes.stores.sql.descriptors import taken
@@ -118,14 +119,25 @@ class _Lane:
         self._entering = threading.Lock()
 
     def put(self, job: _Job) -> None:
-        """Have a job done."""
+        """Have a job done.
+
+        Raises:
+            OSError: There is no worker, and none can be started.
+        """
         try:
             self._free.pop()
         except IndexError:
             if len(self._threads) < self._most:
-                with section.mark:
-                    threading.Thread(target=self._run, name="recipes-sql", daemon=True).start()
+                self._start()
         self._jobs.put(job)
+
+    def _start(self) -> None:
+        try:
+            with section.mark:
+                start(threading.Thread(target=self._run, name="recipes-sql", daemon=True))
+        except OSError:
+            if not self._threads:  # else the others do it, one after the other
+                raise
 
     def close(self) -> None:
         """Have the workers end."""
@@ -184,7 +196,10 @@ class SqlConnection(Connection):
             return None
         job = _Job(request, boot_time() + timeout_s)
         lane = self._session if request.session else self._joins if request.joins else self._others
-        lane.put(job)
+        try:
+            lane.put(job)
+        except OSError as error:
+            raise StoreUnavailable(self._settings.label, str(error), unsent=True) from error
         if self._over.is_set() and job.give_up():  # it was closed meanwhile, and no worker may be left
             raise self._closed
         return job.wait(self._wire)
@@ -222,7 +237,8 @@ class SqlConnection(Connection):
         last, self._behind = self._behind, _Job(request, boot_time() + request.behind_s)
         if last is not None:
             last.hang_up()
-        self._others.put(self._behind)
+        with contextlib.suppress(OSError):  # it is asked for again when the next is due
+            self._others.put(self._behind)
 
     # In the workers.
 
@@ -253,7 +269,11 @@ class SqlConnection(Connection):
         if request.channel and self._settings.listens and self._listener is None:
             self._wire.hearing.channel = request.channel
             self._listener = _Listener(self._engine, self._wire, self._over)
-            self._listener.start()
+            try:
+                start(self._listener)
+            except OSError:
+                self._listener = None
+                raise
             self._listener.ready.wait(min(LISTEN_WITHIN_S, max(0.0, job.until - boot_time()) / 2))
         with self._engine.connect() as connection:
             driver = connection.connection.driver_connection

@@ -15,12 +15,15 @@ import pytest
 import redis as redis_py
 import uvloop
 
+from integration.harness.process import eventually
 from recipes._contract.wakeups import Gone
+from recipes.errors import StoreUnavailable
 from recipes.stores.redis.blocking import RedisConnection
 from recipes.stores.redis.requests import Command, Listen
 from recipes.stores.redis.tasks import AsyncRedisConnection
 from tests.stores.redis.fakes import BEGIN, GET, Box, Peer, Redis, settings_for, unexpected
 from tests.stores.striking import struck
+from tests.threads import refuse
 
 DRIVER = str(Path(redis_py.__file__).parent)
 OTHER = Command(("GET", "lock:b"), "lock:b")
@@ -64,6 +67,21 @@ def test_a_call_that_is_cancelled_closes_its_connection(new_loop: Any, at: str) 
             access = Access(credentials=Credentials.given("redis", {"username": "me", "password": "pass"}))
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(main(AsyncRedisConnection(settings_for(redis.port, access=access), unexpected)))
+
+
+def test_without_a_thread_that_listens_nothing_is_sent_and_the_next_call_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Redis() as redis:
+        connection = RedisConnection(settings_for(redis.port), unexpected)
+        with monkeypatch.context() as patch:
+            refuse(patch, "recipes-listener")
+            with pytest.raises(StoreUnavailable, match="can't start new thread") as refused:
+                connection.ask(BEGIN, 5.0)
+            assert refused.value.unsent
+        connection.ask(BEGIN, 5.0)
+        assert eventually(lambda: list(connection._listeners) == ["now"], 5)
+        connection.close()
 
 
 @pytest.fixture

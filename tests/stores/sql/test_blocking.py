@@ -19,6 +19,7 @@ from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import Tables
 from tests.pace import taking
+from tests.threads import refuse
 
 GENEROUS_S = 20.0
 
@@ -88,6 +89,36 @@ def test_what_is_asked_as_the_connection_is_closed_is_answered_at_once(used: boo
     with taking(1.0), pytest.raises(StoreUnavailable, match="closed") as refused:
         connection.ask(RELEASE, GENEROUS_S)
     assert refused.value.unsent
+
+
+def test_without_a_thread_for_it_a_request_is_not_sent_and_the_next_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = connected(Database())
+    with monkeypatch.context() as patch:
+        refuse(patch, "recipes-sql")
+        with pytest.raises(StoreUnavailable, match="can't start new thread") as refused:
+            connection.ask(RELEASE, GENEROUS_S)
+        assert refused.value.unsent
+        assert connection.ask(BEHIND, GENEROUS_S) is None
+    assert connection.ask(RELEASE, GENEROUS_S) == "done"
+    connection.close()
+
+
+def test_where_no_other_worker_can_be_started_the_one_there_is_does_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database = Database()
+    connection = connected(database)
+    database.answers.clear()
+    asking = threading.Thread(target=connection.ask, args=(RELEASE, GENEROUS_S))
+    asking.start()
+    assert database.connecting.acquire(timeout=GENEROUS_S)
+    refuse(monkeypatch, "recipes-sql")
+    threading.Timer(0.1, database.answers.set).start()
+    assert connection.ask(RELEASE, GENEROUS_S) == "done"
+    asking.join()
+    connection.close()
 
 
 def test_what_nobody_waits_for_is_ended_if_it_still_hangs_when_the_next_comes(
