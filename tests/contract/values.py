@@ -728,10 +728,16 @@ class Guarded:
         grant = a.writer.acquire("x")
         value = grant.guarding(a.client.value(NAME))
         a.api.do(lambda: value.set(b"alone"))
-        held_up = partial(a.tap.fail, Act.LAND_LATE, matches=writes_or_settles)
-        a.tap.before = lambda asked: held_up() if writes_or_settles(asked) else None  # each of them
+
+        def hold_up(matches: Callable[[Asked], bool]) -> None:
+            """Have each request of this kind arrive later."""
+            late = partial(a.tap.fail, Act.LAND_LATE, matches=matches)
+            a.tap.before = lambda asked: late() if matches(asked) else None
+
+        hold_up(writes_or_settles)
         with pytest.raises(OutcomeUnknown):
             a.api.do(lambda: value.set(b"late"))
+        hold_up(lambda asked: asked.behind and writes_or_settles(asked))
         a.downgrade(grant)
         a.tap.before = lambda asked: None
         a.tap.land()
