@@ -248,11 +248,12 @@ class HeldState:
             return False
         if not self._end and self.session.remaining(now) <= 0:
             self.lose(self.session.reason)
-        released = self._finish(RELEASED)
+        if self._finish(RELEASED):
+            return True
         if tell is not None:
             for transition in self.loss_to_report():
                 tell(transition)
-        return released
+        return False
 
     def _finish(self, reason: str) -> bool:
         mark = (reason,)

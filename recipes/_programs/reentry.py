@@ -78,13 +78,11 @@ class Reentries:
                         reentry.left()  # it was, but for this, if an interrupt struck
                     return False
                 # If nobody is inside, an interrupt struck the last to leave: go on where it did.
-                last = not self._inside.keys() - {reentry}
-                held = not last and whole.remaining(now) > 0
-                if not held:
-                    self._unheld[reentry] = None
+                self._unheld[reentry] = None  # first: a loss is to be reported to this as well
                 self._inside.pop(reentry, None)
-                reentry.last = last
-                if last and (held := whole.release(now)):
+                reentry.last = not self._inside  # behind that: a signal handler may have left the other one
+                held = whole.release(now) if reentry.last else whole.remaining(now) > 0
+                if held:
                     self._unheld.pop(reentry, None)
         if not self._inside:
             self._on_left(self)

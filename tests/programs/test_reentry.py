@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recipes._programs.hold import NOT_RENEWED
+from recipes._programs.hold import NOT_RENEWED, HeldState
 from recipes._programs.reentry import Reentries, Reentry
 from recipes.errors import LockLost
 from tests.programs.test_hold import hold
@@ -45,6 +45,21 @@ def test_the_last_to_leave_releases_the_whole() -> None:
     assert room.left == [room.reentries]
     assert room.told == [outer, inner]
     assert not room.reentries.enter(room.reentries.new(), 103.0), "it was released: the next holds anew"
+
+
+def test_of_two_that_leave_in_each_other_one_releases_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler may leave the outer one in the middle of leaving the inner one."""
+    room, real = Room(), HeldState.is_overheld
+    outer, inner = room.enter(), room.enter()
+
+    def struck(self: HeldState, now: float) -> bool:
+        monkeypatch.setattr(HeldState, "is_overheld", real)
+        assert outer.release(now)
+        return real(self, now)
+
+    monkeypatch.setattr(HeldState, "is_overheld", struck)
+    inner.release(102.0)
+    assert room.whole.released
 
 
 def test_a_loss_is_that_of_all_and_ends_when_all_have_left() -> None:
