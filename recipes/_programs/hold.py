@@ -244,10 +244,11 @@ class HeldState:
         ``tell`` is called with a loss that shows only now, or that an interrupt kept from being reported.
         Where it was held for too long the keepalive loop does that, and has its contender withdrawn.
         """
-        if not self._end and self.is_overheld(now):
-            return False
-        if not self._end and self.session.remaining(now) <= 0:
-            self.lose(self.session.reason)
+        if not self._end:
+            if self.is_overheld(now):
+                return False
+            if self.session.remaining(now) <= 0:
+                self.lose(self.session.reason)
         if self._finish(RELEASED):
             return True
         if tell is not None:
@@ -281,7 +282,7 @@ class HeldState:
 
         Not where it guards writes: one that is on its way is done as long as the contender is there.
         """
-        if not self.released or self.guards:
+        if self.guards or self._end["end"][0] != RELEASED:
             return False
         return self.session.protocol.hands_on and rule_of(self.entry.ticket.kind).hands_on
 
@@ -392,7 +393,8 @@ class HeldState:
         Of all that may report it (the release, whatever follows an interrupt of that, the end of the client)
         one does.
         """
-        if not self.released or not self._is_to_be_reported():
+        mark = (self.entry.ref,)  # one of its own
+        if not self.released or self._end.setdefault("reported", mark) is not mark:
             return []
         return [self.transition("released", held_s=now - self.acquired_at)]
 
@@ -403,11 +405,6 @@ class HeldState:
         """
         if (reason := self.reason) is None or not self.announced:
             return []
-        lost = self.transition(
-            "lost", reason=reason
-        )  # first: an interrupt behind the mark takes the report away
-        return [lost] if self._is_to_be_reported() else []
-
-    def _is_to_be_reported(self) -> bool:
         mark = (self.entry.ref,)  # one of its own
-        return self._end.setdefault("reported", mark) is mark
+        lost = self.transition("lost", reason=reason)  # before: an interrupt behind the mark takes it away
+        return [lost] if self._end.setdefault("reported", mark) is mark else []

@@ -101,12 +101,13 @@ class Conn:
 
     def receive(self, deadline: float) -> bytes:
         """Return what arrives next, ``b""`` at the end of the connection."""
-        data: bytes | None = None
         if self.hides and time.monotonic() < deadline:  # a plain reply is never there at once
             data = self.receive_own()
-        while data is None:
+            if data is not None:
+                return data
+        self._await(False, deadline)
+        while (data := self.receive_some()) is None:
             self._await(False, deadline)
-            data = self.receive_some()
         return data
 
     def send_some(self, data: bytes | bytearray | memoryview) -> int:

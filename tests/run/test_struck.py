@@ -62,7 +62,7 @@ def test_a_release_interrupted_anywhere_is_done_all_the_same(client: recipes.Cli
 
 
 EMITTING = (
-    "of _is_to_be_reported in",
+    "of loss_to_report in",
     "of emit in",
     "of _tell in",
     "/events.py:",

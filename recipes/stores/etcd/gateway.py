@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from recipes.stores.addresses import Endpoint
 from recipes.stores.etcd import gateway_json
-from recipes.stores.etcd.wire import Dialect, Exchange
+from recipes.stores.etcd.wire import Dialect, Exchange, LaterExchange
 from recipes.stores.etcd.wire_answers import document, error_of
 from recipes.stores.etcd.wires import Call, Json, Reply, WireError
 from recipes.stores.secret import Sealed
@@ -23,10 +23,14 @@ class HttpLine:
 
     def __init__(self, dialect: Dialect) -> None:
         self.usable = True
-        self.answered = False
         self._dialect = dialect
-        self._exchange = Exchange()
+        self._exchange: Exchange = Exchange()
         self._owed = 0
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server has sent a reply."""
+        return type(self._exchange) is LaterExchange
 
     @property
     def owes(self) -> bool:
@@ -51,7 +55,7 @@ class HttpLine:
                 break  # those before it were whole
             if reply is None:
                 return replies
-            self._exchange, self.answered = Exchange(first=False), True
+            self._exchange = LaterExchange()
             self._owed -= 1
             replies.append(reply)
             data = reply.rest

@@ -99,7 +99,7 @@ class EtcdProtocol(ValuesProtocol):
     def __init__(self, label: str, layout: Layout, lease: int, *, named: bool = False) -> None:
         super().__init__(label, layout, lease, named=named)
         self._in_doubt: set[str] = set()  # contenders with a create that was not answered
-        self._denied: set[str] = set()  # those that etcd has refused to make, until they are withdrawn
+        self._denied: set[str] = set()  # those of them that etcd has refused to make
         self._tombstones = 0  # since the anchor was put last; threads may count one too few
 
     def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:
@@ -289,10 +289,11 @@ class EtcdProtocol(ValuesProtocol):
         compares (30 of 270 us), and is served beyond a quota as well.
         """
         key = self._layout.contender(op.ticket, self.session_id)
-        if op.ticket.id in self._denied:
-            self._denied.discard(op.ticket.id)
-            return False
         if op.ticket.id in self._in_doubt:
+            if op.ticket.id in self._denied:
+                self._in_doubt.discard(op.ticket.id)
+                self._denied.discard(op.ticket.id)
+                return False
             return (yield from self._bury(op.ticket, key)) or context.again
         return (yield from self._delete(key)) or context.again  # asked again: it was I who deleted it
 
@@ -397,7 +398,6 @@ class EtcdProtocol(ValuesProtocol):
                 return reply
             except StoreDenied:  # etcd has refused it, all of it; to withdraw it would be denied as well
                 if not doubted:
-                    self._in_doubt.discard(ticket.id)
                     self._denied.add(ticket.id)
                 raise
             if reply.get("succeeded"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 import h11
 
@@ -18,7 +19,7 @@ from recipes.stores.etcd.wires import LOGIN, Reply, WireError
 from recipes.stores.secret import Sealed
 from recipes.stores.tls import ENDED, UNANSWERED
 
-__all__ = ["Dialect", "Exchange", "HttpReply"]
+__all__ = ["Dialect", "Exchange", "HttpReply", "LaterExchange"]
 
 _BEGINNING = b"HTTP/1."
 # Header names of letters and dashes, no folded lines, statuses that always have a body.
@@ -83,16 +84,12 @@ def opening(host: str, path: str, token: str | None, extra: list[tuple[str, str]
 
 
 class Exchange:
-    """Put one reply together: ``feed`` what arrives until it returns the reply.
+    """Put the first reply on a connection together: ``feed`` what arrives until it returns the reply."""
 
-    Args:
-        first: It is the first one on its connection.
-    """
+    __slots__ = ("_body", "_buffer", "_h11", "_head", "_plain")
+    _closed: ClassVar = UNANSWERED
 
-    __slots__ = ("_body", "_buffer", "_first", "_h11", "_head", "_plain")
-
-    def __init__(self, *, first: bool = True) -> None:
-        self._first = first
+    def __init__(self) -> None:
         self._buffer = b""
         self._plain: tuple[int, str, int, int] | None = None
         self._h11: h11.Connection | None = None
@@ -137,7 +134,7 @@ class Exchange:
         try:
             if self._h11 is None:
                 if not self._buffer:
-                    raise WireError(UNANSWERED if self._first else ENDED)
+                    raise WireError(self._closed)
                 self._h11 = awaiting()
                 self._h11.receive_data(self._buffer)
             if data is not None:
@@ -161,6 +158,13 @@ class Exchange:
                 rest, ended = conn.trailing_data
                 reusable = conn.their_state is h11.DONE and not ended
                 return HttpReply(self._head.status_code, reason, self._body, rest, reusable)
+
+
+class LaterExchange(Exchange):
+    """Put one of the replies behind the first together: its connection has answered before."""
+
+    __slots__ = ()
+    _closed = ENDED
 
 
 def _read_head(buffer: bytes) -> tuple[int, str, int] | None:

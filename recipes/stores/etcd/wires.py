@@ -65,13 +65,11 @@ class Reply:
 
 
 class Line(Protocol):
-    """One connection's state: calls in, bytes out; bytes in, replies out.
+    """One connection's state: calls in, bytes out; bytes in, replies out."""
 
-    Attributes:
-        answered: Whether the server has said something that it says in this protocol only.
-    """
-
-    answered: bool
+    @property
+    def answered(self) -> bool:
+        """Whether the server has said something that it says in this protocol only."""
 
     @property
     def usable(self) -> bool:
