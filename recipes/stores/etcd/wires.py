@@ -70,6 +70,7 @@ class Line(Protocol):
     @property
     def answered(self) -> bool:
         """Whether the server has said something that it says in this protocol only."""
+        ...
 
     @property
     def usable(self) -> bool:
