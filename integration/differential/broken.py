@@ -292,7 +292,7 @@ REDIS = (
     _acts("NobodyListens", "listen", lambda self, what: None),
     _acts("KeyIsNotProlonged", "in_group", lambda self, one: False),
     _acts("ReadersAreAlone", "counting", lambda self, mine, exclusive: Act.counting(self, mine, False)),
-    _acts("GuardsAreNotLookedAt", "stands", lambda self, known, token: True),
+    _acts("GuardsAreNotLookedAt", "guards", lambda self, known, token, unchanged: True),
     _acts("TouchedOnesStand", "touch", lambda self, *asked: [1 for _ in asked]),
     _acts("NothingIsThere", "present", lambda self, *words: [0 for _ in words[1::2]]),
     _acts("DroppedOnesAreNotRung", "tell", lambda self, what, said: None),

@@ -156,7 +156,8 @@ class _Author:
             rng.choice(("#r", "#r", "#r", 0)),
         )
         more = (rng.choice((b"1", b"1 2")), int(rng.random() < 0.2), rng.choice((b"", b"x\xff")))
-        return self.act("put", *words, *more, *(f"@{one}" for one in guards), guards=guards)
+        named = (word for one in guards for word in (f"@{one}", rng.randint(0, 1)))
+        return self.act("put", *words, *more, *named, guards=guards)
 
     def foreign(self) -> Plain:
         rng = self.rng
