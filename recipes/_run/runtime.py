@@ -129,13 +129,14 @@ class Call:
             self.runtime.give_back(hold)
         if self.hold is not None and self.hold not in self.kept:
             self.hold.lose("the call was interrupted before it returned")
-            self.runtime.report_loss(self.hold)
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
         if self.doubt is not None:
             self.runtime.settle_behind(self)
         for call in self.beside or ():
             call.unwind()
+        if self.hold is not None:  # last: what a subscriber raises keeps nothing from being left
+            self.runtime.report_loss(self.hold)
 
     def finish(self) -> None:
         """Stop hearing of events."""
