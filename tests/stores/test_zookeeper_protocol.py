@@ -943,11 +943,13 @@ def test_what_was_watched_of_its_own_is_remembered_within_bounds(
     zk: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recipes.stores.zookeeper.protocol.MOST_OWN", 10)
+    stays = contender(node(99, OTHER))
     for number in range(50):
-        one = contender(node(number, OTHER))
-        feed(zk.watch(Watch(MINE, (one,)), CONTEXT), ((b"", STAT),))
-    assert len(zk._own_watched) == 10
-    assert len(feed(zk.check(Check(MINE, (one,), Gone(one.ref)), CONTEXT), (None, STAT, NoNode()))) == 1
+        for one in (contender(node(number, OTHER)), stays):
+            feed(zk.watch(Watch(MINE, (one,)), CONTEXT), ((b"", STAT),))
+    assert len(zk._own_watched | zk._own_before) <= 20
+    for one in (contender(node(49, OTHER)), stays):
+        assert len(feed(zk.check(Check(MINE, (one,), Gone(one.ref)), CONTEXT), (None, STAT, NoNode()))) == 1
 
 
 def test_queues_are_listed_until_there_are_enough(zk: ZooKeeperProtocol) -> None:

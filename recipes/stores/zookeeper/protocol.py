@@ -72,7 +72,7 @@ __all__ = ["ZooKeeperProtocol"]
 PARENT_TRIES = 5
 AT_ONCE = 100  # listings sent together
 MOST_OWN = 10_000
-"""Of so many contenders of its own that were watched a session remembers that they were."""
+"""Of so many of its own contenders a session remembers that it watched them, and of as many before."""
 NO_SESSION = "bound to no session; it stands in the way until somebody deletes it"
 
 
@@ -98,7 +98,8 @@ class ZooKeeperProtocol(Values):
         super().__init__(label, layout)
         self._session = 0
         self._timeout_s = 0.0
-        self._own_watched: dict[str, None] = {}
+        self._own_watched: set[str] = set()
+        self._own_before: set[str] = set()  # those watched before these became many
 
     # The session.
 
@@ -351,14 +352,17 @@ class ZooKeeperProtocol(Values):
     def _note_own(self, targets: Ahead, found: Any) -> None:
         for target, data in zip(targets, found, strict=True):
             if data is not None and data[1].owner == self._session:
-                self._own_watched[target.ref] = None
-                if len(self._own_watched) > MOST_OWN:  # the oldest was deleted, and notified of, long ago
-                    self._own_watched.pop(next(iter(self._own_watched.copy())), None)
+                if (
+                    len(self._own_watched) >= MOST_OWN
+                ):  # what stands is noted at each look
+                    self._own_before, self._own_watched = self._own_watched, set()
+                self._own_watched.add(target.ref)
             elif data is not None and not data[1].owner:
                 self._notices.add(target.ref, f"{target.ref} is {NO_SESSION}")
 
     def _proves(self, targets: Ahead) -> bool:
-        return all(target.id and target.ref not in self._own_watched for target in targets)
+        own = self._own_before, self._own_watched
+        return all(target.id and not any(target.ref in some for some in own) for target in targets)
 
     def _own(self, stat: Stat | None, entry: Entry) -> bool:
         return stat is not None and stat.owner == self._session and stat.czxid == entry.token
