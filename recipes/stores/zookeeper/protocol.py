@@ -352,9 +352,7 @@ class ZooKeeperProtocol(Values):
     def _note_own(self, targets: Ahead, found: Any) -> None:
         for target, data in zip(targets, found, strict=True):
             if data is not None and data[1].owner == self._session:
-                if (
-                    len(self._own_watched) >= MOST_OWN
-                ):  # what stands is noted at each look
+                if len(self._own_watched) >= MOST_OWN:  # what stands is noted at each look
                     self._own_before, self._own_watched = self._own_watched, set()
                 self._own_watched.add(target.ref)
             elif data is not None and not data[1].owner:
