@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from threading import local
@@ -264,7 +266,29 @@ _STARTERS = frozenset(("asyncio", "threading", "concurrent"))
 
 Hook = Callable[[Transition], None]
 
-_standard = logging.getLogger("recipes")
+
+class Log(logging.LoggerAdapter[logging.Logger]):
+    """A logger that never raises.
+
+    ``logging`` raises what a filter, a record factory or a handler of the application's own raises,
+    and that would end a thread of the package. Here it is printed, as ``Handler.handleError`` does.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(logging.getLogger(name))
+
+    def log(self, level: int, msg: object, *args: object, stacklevel: int = 1, **more: Any) -> None:
+        """Log as the logger does; ``stacklevel`` counts from the caller."""
+        try:
+            self.logger.log(level, msg, *args, stacklevel=stacklevel + 1, **more)
+        except (Exception, SystemExit):
+            if logging.raiseExceptions and sys.stderr is not None:
+                with suppress(Exception):
+                    sys.stderr.write(f"{msg!r} could not be logged:\n{traceback.format_exc()}")
+
+
+log = Log("recipes")
+_standard = log.logger
 _standard.addHandler(logging.NullHandler())
 _hooks: list[Hook] = []
 _telling = Section()
@@ -400,7 +424,7 @@ def _tell(transition: Transition) -> None:
         try:
             hook(transition)
         except (Exception, SystemExit):  # that would end the thread that renews
-            _standard.exception("a subscriber of recipes.events failed")
+            log.exception("a subscriber of recipes.events failed")
 
 
 def _untold() -> deque[Transition]:

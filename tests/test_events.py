@@ -513,6 +513,115 @@ def test_a_raising_log_is_no_reason_to_fail(caplog: pytest.LogCaptureFixture, se
     assert len(seen) == 1
 
 
+class _Raises(logging.Handler):
+    """What the application adds to the log, and raises: one of these at a time."""
+
+    def __init__(self, where: str, error: type[BaseException] = ZeroDivisionError) -> None:
+        super().__init__()
+        self.error = error
+        if where == "handler":
+            self.emit = self.fail  # type: ignore[method-assign]
+        elif where == "filter":
+            self.addFilter(self.fail)
+        else:
+            logging.setLogRecordFactory(self.fail)
+
+    def fail(self, *args: Any, **more: Any) -> Any:
+        raise self.error(f"{len(args) + len(more)} given")
+
+
+WHERE = ["filter", "handler", "factory"]
+
+
+@pytest.fixture
+def breaking() -> Iterator[Any]:
+    """Have the log raise from now on."""
+    logger, factory = logging.getLogger("recipes"), logging.getLogRecordFactory()
+    added: list[logging.Handler] = []
+
+    def add(*how: Any) -> None:
+        added.append(_Raises(*how))
+        logger.addHandler(added[-1])
+
+    yield add
+    logging.setLogRecordFactory(factory)
+    for handler in added:
+        logger.removeHandler(handler)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+@pytest.mark.parametrize("where", WHERE)
+def test_a_log_that_raises_is_printed_and_goes_no_further(
+    where: str, error: Any, breaking: Any, seen: list[Transition], capsys: pytest.CaptureFixture[str]
+) -> None:
+    breaking(where, error)
+    events.emit(Transition("lock.lost", name="x"))
+    events.log.warning("%s differs", "it")
+    assert len(seen) == 1
+    printed = capsys.readouterr().err
+    assert "'a subscriber of recipes.events failed' could not be logged:\nTraceback" in printed
+    assert "'%s differs' could not be logged:\nTraceback" in printed
+    assert printed.count(error.__name__) >= 3
+
+
+def test_a_log_that_raises_is_not_printed_where_that_cannot_be(
+    breaking: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    breaking("filter")
+    for stream in (None, closed):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            events.log.warning("nobody reads this")
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    events.log.warning("nor this")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_is_logged_beside_events_has_the_line_that_logs_it(caplog: pytest.LogCaptureFixture) -> None:
+    events.log.warning("%s differs", "it")
+    (record,) = caplog.records
+    assert (record.getMessage(), record.pathname, record.funcName) == (
+        "it differs",
+        __file__,
+        "test_what_is_logged_beside_events_has_the_line_that_logs_it",
+    )
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_log_that_raises_ends_no_session(where: str, breaking: Any, seen: list[Transition]) -> None:
+    with testing.Store() as store, store.connect() as client:
+        grant = client.lock("x").acquire()
+        session = client.session.id
+        breaking(where)
+        with store.pause(client):
+            store.clock.advance(12)
+        assert "session.suspect" in [one.event for one in seen]
+        store.clock.advance(60)
+        assert grant.held
+        assert client.session.id == session
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_log_that_raises_ends_no_session_in_asyncio(
+    where: str, breaking: Any, seen: list[Transition]
+) -> None:
+    async def main() -> None:
+        async with testing.Store() as store, store.connect_async() as client:
+            grant = await client.lock("x").acquire()
+            session = client.session.id
+            breaking(where)
+            with store.pause(client):
+                await store.clock.advance_async(12)
+            assert "session.suspect" in [one.event for one in seen]
+            await store.clock.advance_async(60)
+            assert grant.held
+            assert client.session.id == session
+
+    asyncio.run(main())
+
+
 def test_subscribers_hear_until_they_leave(seen: list[Transition]) -> None:
     other: list[Transition] = []
     leave = subscribe(other.append)

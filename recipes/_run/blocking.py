@@ -7,7 +7,6 @@ interrupted calls left behind. Callbacks run in threads of their own (`Callbacks
 
 from __future__ import annotations
 
-import logging
 import math
 import queue
 import sys
@@ -31,6 +30,7 @@ from recipes._run.runtime import Call, Runtime
 from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes.errors import ReentrantCall
+from recipes.events import log
 
 __all__ = ["BlockingRuntime"]
 
@@ -40,7 +40,6 @@ _MODULES = sys.modules
 T = TypeVar("T")
 CLOSE_WITHIN_S = 2.0
 KEEPALIVE_PAUSE_S = 1.0
-log = logging.getLogger("recipes")
 
 
 class ThreadMailbox:

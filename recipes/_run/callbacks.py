@@ -10,17 +10,16 @@ another one that does.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+
+from recipes.events import log
 
 __all__ = ["Callbacks", "Lane"]
 
 MOST_THREADS = 64
 """So many callbacks may block at once; others wait until one of them returns."""
-
-log = logging.getLogger("recipes")
 
 
 class Callbacks:
@@ -53,15 +52,17 @@ class Callbacks:
             log.warning("no thread can be started for a callback; the next one tries again: %s", error)
 
     def _serve(self) -> None:
-        while self._ready:
-            try:
-                lane = self._ready.popleft()
-            except IndexError:  # another thread was quicker
-                break
-            lane.run()
-        self._free.append(None)
-        if self._ready:  # it came after the last look, when no thread was free
-            self._start()
+        try:
+            while self._ready:
+                try:
+                    lane = self._ready.popleft()
+                except IndexError:  # another thread was quicker
+                    break
+                lane.run()
+        finally:
+            self._free.append(None)
+            if self._ready:  # it came after the last look, when no thread was free
+                self._start()
 
 
 class Lane:

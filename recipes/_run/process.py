@@ -12,7 +12,6 @@ from __future__ import annotations
 import _thread
 import atexit
 import contextlib
-import logging
 import math
 import os
 import threading
@@ -22,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._run.clock import boot_time
+from recipes.events import log
 
 __all__ = ["beat_at", "dropped", "join", "present"]
 
@@ -29,7 +29,6 @@ LEAVE_WITHIN_S = 2.0
 MOST_NAMED = 5
 APART_S = (math.sqrt(5) - 1) / 2  # whose multiples are spread evenly over any interval
 _BEGUN_AT = boot_time()
-log = logging.getLogger("recipes")
 
 
 class _Left:

@@ -396,9 +396,10 @@ class Runtime(ABC):
         """Give up the session, if there is one: its keepalive loop does not look after it any more."""
         session = self.state.session
         if session is not None:
-            for hold in self.state.ended(session, reason):
+            lost = self.state.ended(session, reason)
+            self.schedule(Job(session, None))  # first, as a dead grant must block nobody
+            for hold in lost:
                 self.report_loss(hold)
-            self.schedule(Job(session, None))
 
     def promised(self, guarantees: Guarantees) -> None:
         """Note what the store says that it promises; raises `TooWeak` if more is required."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -29,6 +28,7 @@ from recipes._run import process
 from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes._run.watchdog import Watchdog
+from recipes.events import log
 
 if TYPE_CHECKING:
     from recipes._contract.backend import Backend
@@ -43,7 +43,6 @@ KEEPALIVE_PAUSE_S = 1.0
 STRUCK_S = 0.01
 """Whether the keepalive goes on is looked at again after so long."""
 LOOP_WITHIN_S = 1.0  # for a loop to close its client as the process ends
-log = logging.getLogger("recipes")
 
 
 class TaskMailbox:

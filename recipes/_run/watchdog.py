@@ -9,7 +9,6 @@ blocking one, or, where the store has none, one of asyncio, in an event loop of 
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.clock import boot_time
 from recipes.errors import RecipesError
+from recipes.events import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,6 @@ __all__ = ["Watchdog"]
 GRACE_S = 0.25  # for the keepalive loop, whose task may be next in a loop that is not blocked
 AGAIN_S = 1.0
 LONGEST_S = 3600.0
-log = logging.getLogger("recipes")
 
 
 class Watchdog:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 from collections.abc import Iterable
 from typing import Any, Self
 
-__all__ = ["FileContext"]
+from recipes.events import log
 
-_logger = logging.getLogger("recipes")
+__all__ = ["FileContext"]
 
 
 class FileContext(ssl.SSLContext):
@@ -59,7 +58,7 @@ class FileContext(ssl.SSLContext):
                     loaded.set_alpn_protocols(self._alpn)
                 self._loaded = loaded
             except ValueError as error:
-                _logger.warning("%s; what was read before is used", error)
+                log.warning("%s; what was read before is used", error)
         return self._loaded
 
     def _state(self) -> list[tuple[int, ...] | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import queue
 import threading
 from contextvars import ContextVar
@@ -156,3 +158,23 @@ class CallingBack:
             assert client.acquire("x", timeout=WITHIN_S).held
         finally:
             unsubscribe()
+
+    def test_fault_44_a_log_that_raises_ends_no_renewing(self, world: World) -> None:
+        client = world.client(**LONG)
+        grant, told = client.acquire("x"), threading.Event()
+
+        def fail(_lost: Any) -> None:
+            raise RuntimeError("mine")
+
+        grant.lost.add_callback(fail)
+        grant.lost.add_callback(lambda lost: told.set())
+        logger, broken = logging.getLogger("recipes"), logging.StreamHandler(io.StringIO())
+        mine = threading.current_thread()
+        broken.addFilter(lambda record: threading.current_thread() is mine or bool(1 // 0))
+        logger.addHandler(broken)
+        try:
+            lose_all(world, client)
+            assert told.wait(WITHIN_S)
+            assert client.acquire("x", timeout=WITHIN_S).held
+        finally:
+            logger.removeHandler(broken)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import queue
 import sys
 import threading
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from recipes._run import callbacks
-from recipes._run.callbacks import Callbacks
+from recipes._run.callbacks import Callbacks, Lane
 from tests.threads import named, until_ended
 
 SOON_S = 10.0
@@ -81,6 +83,45 @@ def test_what_one_raises_ends_nothing(error: type[BaseException], caplog: pytest
     lane.put(ran.set)
     assert ran.wait(SOON_S)
     assert "a callback failed" in caplog.text
+    ended()
+
+
+def test_a_log_that_raises_costs_no_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each callback fails, and then the log that says so."""
+    pool, ran, handler = Callbacks(), threading.Event(), logging.StreamHandler(io.StringIO())
+    handler.addFilter(lambda record: bool(1 // 0))
+
+    def fail() -> None:
+        raise RuntimeError("mine")
+
+    logger = logging.getLogger("recipes")
+    logger.addHandler(handler)
+    try:
+        for _ in range(callbacks.MOST_THREADS + 1):
+            pool.lane().put(fail)
+        pool.lane().put(ran.set)
+        assert ran.wait(SOON_S)
+        ended()
+    finally:
+        logger.removeHandler(handler)
+    assert capsys.readouterr().err.count("'a callback failed' could not be logged") == (
+        callbacks.MOST_THREADS + 1
+    )
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_somebody_ended_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callbacks, "MOST_THREADS", 1)
+    pool, ran = Callbacks(), threading.Event()
+    behind = pool.lane()
+
+    class Struck(Lane):
+        def run(self) -> None:
+            behind.put(ran.set)  # no thread is free for it
+            raise SystemError("ended")
+
+    Struck(pool._run).put(lambda: None)
+    assert ran.wait(SOON_S)
     ended()
 
 

@@ -6,8 +6,9 @@ import uuid
 import pytest
 
 from recipes import events
-from recipes._contract.operations import Ticket
+from recipes._contract.operations import Entry, Ticket
 from recipes._programs.cleaner import Job
+from recipes._programs.hold import HeldState
 from recipes._run.clock import boot_time
 from recipes._run.retries import LONGEST_PAUSE_S
 from recipes._run.runtime import Runtime, new_id
@@ -15,6 +16,8 @@ from recipes.errors import StoreUnavailable
 from recipes.events import Transition, subscribe
 from recipes.stores.memory import MemoryBackend, MemoryProtocol, MemoryServer
 from tests.run.doubles import HandRuntime
+
+LABELS = {"name": "x", "recipe": "lock", "mode": "exclusive", "attempt": 1}
 
 
 def test_ids_are_uuids_and_differ() -> None:
@@ -51,6 +54,19 @@ def test_records_without_a_place_get_the_stores_label() -> None:
     Runtime.emit(runtime, Transition("store.retry", reason="nobody looks"))
     assert [t.store for t in seen] == ["memory://", "elsewhere"]
     assert not events._hooks
+
+
+def test_a_session_that_is_given_up_is_ended_on_the_store_whatever_is_raised_as_that_is_reported() -> None:
+    class Struck(HandRuntime):
+        def emit(self, transition: Transition) -> None:
+            raise KeyboardInterrupt
+
+    runtime = Struck()
+    session = runtime.live()
+    session.take_up(HeldState(Entry(Ticket("q", "lock", "id"), "ref", 7), session, None, 0.0, LABELS))
+    with pytest.raises(KeyboardInterrupt):
+        runtime.give_up("the thread that renews was ended")
+    assert [(job.session, job.ends_session) for job in runtime.jobs] == [(session, True)]
 
 
 def test_how_long_a_job_is_tried() -> None:

@@ -14,7 +14,6 @@ something is to be done that waits, or what has arrived is left lying.
 from __future__ import annotations
 
 import contextlib
-import logging
 import selectors
 import socket
 import threading
@@ -27,6 +26,7 @@ from typing import Any
 from recipes._contract.connection import Mailbox
 from recipes._section import section
 from recipes._threads import start
+from recipes.events import log
 from recipes.stores.descriptors import TAKEN, Descriptor, identity, leave
 from recipes.stores.etcd.blocking_loan import Loan, Waiter
 from recipes.stores.etcd.stream_book import Arming, Telling
@@ -40,7 +40,6 @@ __all__ = ["Dial", "Reader"]
 Dial = Callable[[Channel, Callable[[], bool]], Conn]
 """Connect for a channel within a bounded time, or raise OSError; gives up soon when the callable says so."""
 
-_logger = logging.getLogger("recipes")
 _CLOSE_S = 0.9
 _LOOKS_UP_S = 60.0
 """How long the thread sleeps in one go, if nothing wakes it: what should may be closed by other code."""
@@ -426,7 +425,7 @@ class Reader:
                     if ears.taken:
                         self._give_up_taken()
                         break
-                    _logger.exception("%s: watching failed; every watch is taken as lost", self._store)
+                    log.exception("%s: watching failed; every watch is taken as lost", self._store)
                     failure = unavailable(self._store, f"watching failed: {error!r}")
                     self._turn_in(partial(self._multiplexer.lose_all, failure))
         finally:

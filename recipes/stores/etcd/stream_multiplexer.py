@@ -26,11 +26,11 @@ go with what is said or read from then on; where nothing is, `tick` sees to them
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from recipes._contract.connection import Mailbox
 from recipes.errors import StoreUnavailable
+from recipes.events import log
 from recipes.stores.etcd.gateway_wire import GATEWAY
 from recipes.stores.etcd.stream_book import Arming, Telling, WatchBook, cancel_message
 from recipes.stores.etcd.wire_answers import error_in, error_of, unavailable
@@ -45,7 +45,6 @@ _UNFINISHED = (411, 413, 501)
 _SPENT_KEPT_S = 0.05
 _SPENT_AT_MOST_S = 0.1
 _PROGRESS: dict[str, Any] = {"progress_request": {}}
-_logger = logging.getLogger("recipes")
 
 
 class Multiplexer:
@@ -301,7 +300,7 @@ class Multiplexer:
         self._solo_until = now + _SOLO_FOR_S
         if not self._said:
             self._said = True
-            _logger.warning(
+            log.warning(
                 "%s: a proxy %s the watch stream; using one connection for each watch",
                 main.endpoint.store,
                 does,

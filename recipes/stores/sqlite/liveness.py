@@ -7,7 +7,6 @@ that name nobody ever sees it free whose process lives, unless somebody in that 
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 import time
@@ -15,6 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from recipes.events import log
 from recipes.stores.descriptors import Descriptor
 from recipes.stores.sqlite import filelock
 
@@ -26,7 +26,6 @@ NEW = ".new"
 LOOKING = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-_log = logging.getLogger("recipes")
 _warned: set[tuple[str, str]] = set()
 
 
@@ -57,7 +56,7 @@ class Folder:
         """Log, once in a process, what is slower than it need be."""
         if (self.path, what) not in _warned:
             _warned.add((self.path, what))
-            _log.warning("%s: %s (%s); see who may use this directory", self.path, what, error)
+            log.warning("%s: %s (%s); see who may use this directory", self.path, what, error)
 
     @property
     def mode(self) -> int:

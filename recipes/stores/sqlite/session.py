@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import socket
@@ -16,6 +15,7 @@ from recipes._contract.operations import End, Enqueue, Open, Probe, Renew
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import ReentrantCall, SessionLost, StoreError, StoreFull, StoreUnavailable
+from recipes.events import log
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Busy, Observe, Observed, Session
 from recipes.stores.descriptors import TAKEN
@@ -36,8 +36,6 @@ CHECKPOINT_BYTES = 1_000_000
 
 LOG_WARNS = 16_000_000
 """Bytes of the log: ordinarily it has less than a hundredth of that."""
-
-_logger = logging.getLogger("recipes")
 
 
 class FileSession(Session):
@@ -169,19 +167,19 @@ class FileSession(Session):
 
     def _look_at_log(self) -> None:
         """Warn once if it could not begin again for long."""
-        log = Path(f"{self._database.path}-wal")
+        wal = Path(f"{self._database.path}-wal")
         try:
-            size = log.stat().st_size
+            size = wal.stat().st_size
         except OSError:  # another time
             return
         if size > LOG_WARNS and not self._warned:
             self._warned = True
-            _logger.warning(
+            log.warning(
                 "%s: the log has grown to %.0f MB, as some process does not end its transaction; "
                 "look for one that is stopped and has %s open",
                 self.label,
                 size / 1e6,
-                log,
+                wal,
             )
 
     def _tell(self, work: Transaction) -> None:

@@ -9,7 +9,6 @@ socket, so that no thread of kazoo's outlives a close by more than a moment.
 from __future__ import annotations
 
 import errno
-import logging
 import socket
 import ssl
 import struct
@@ -22,6 +21,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.retry import InterruptedError as NoMoreTries
 
 from recipes._section import section
+from recipes.events import Log
 from recipes.stores.addresses import forget_unsent
 from recipes.stores.descriptors import TAKEN, Descriptor
 from recipes.stores.sockets import over_tls
@@ -38,7 +38,7 @@ from recipes.stores.zookeeper.handler_sockets import (
 
 __all__ = ["LeanHandler"]
 
-log = logging.getLogger("recipes.kazoo")
+log = Log("recipes.kazoo")
 
 GOODBYE = struct.pack(">iii", 8, 0, -11)
 """A request to end the session: its length, a number that nobody looks at, and its kind."""

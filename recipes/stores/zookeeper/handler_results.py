@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 from kazoo.handlers.threading import KazooTimeoutError
 
 from recipes._section import section
+from recipes.events import Log
 
 __all__ = ["LeanResult", "survive"]
 
-log = logging.getLogger("recipes.kazoo")
+log = Log("recipes.kazoo")
 Completion = Callable[["LeanResult"], object]
 
 

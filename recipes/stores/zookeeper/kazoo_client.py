@@ -10,7 +10,6 @@ The state changes in kazoo's connection thread, in its listener, in the order of
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import threading
@@ -27,6 +26,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from recipes._contract.connection import Mailbox, OnEnd
 from recipes._section import section
 from recipes.errors import StoreDenied, StoreUnavailable
+from recipes.events import Log
 from recipes.stores.secret import Secret
 from recipes.stores.zookeeper.access import Access
 from recipes.stores.zookeeper.codec import acl_bytes
@@ -50,7 +50,7 @@ from recipes.stores.zookeeper.requests import (
 
 __all__ = ["KazooSession", "connect_timeout", "make_client"]
 
-log = logging.getLogger("recipes.kazoo")
+log = Log("recipes.kazoo")
 
 CLOSED = "the session was closed"
 DENIED = "the credentials were not accepted"

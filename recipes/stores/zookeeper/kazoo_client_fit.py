@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
@@ -12,9 +11,11 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.protocol.connection import ConnectionHandler
 
+from recipes.events import Log
+
 __all__ = ["fits"]
 
-log = logging.getLogger("recipes.kazoo")
+log = Log("recipes.kazoo")
 
 KNOWN: Mapping[type[Any], Mapping[str, tuple[str, ...]]] = {
     ConnectionHandler: {

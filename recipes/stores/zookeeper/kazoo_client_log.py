@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes.errors import StoreUnavailable, StoreUntrusted
+from recipes.events import Log
 from recipes.stores.tls import tls_text
 
 __all__ = ["KazooLog"]
@@ -15,8 +16,8 @@ _HUNG_UP = (
     "the server closed the connection: it has no quorum, or as many connections from this address as it "
     "takes (maxClientCnxns), or wants TLS (zookeepers://)"
 )
-log = logging.getLogger("recipes.kazoo")
-log.addHandler(logging.NullHandler())  # a library says nothing unless asked
+log = Log("recipes.kazoo")
+log.logger.addHandler(logging.NullHandler())  # a library says nothing unless asked
 
 
 class KazooLog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import Any
 
@@ -11,10 +10,11 @@ from kazoo.protocol.states import EventType
 from recipes._contract.connection import Mailbox
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes._section import section
+from recipes.events import Log
 
 __all__ = ["Watches"]
 
-log = logging.getLogger("recipes.kazoo")
+log = Log("recipes.kazoo")
 
 
 class Watches:
