@@ -456,23 +456,27 @@ def _log(transition: Transition) -> None:
     if not _logged(event):
         return
     level, values, structlog = _level(event), transition.fields(), _configured()
+    number = _LEVELS[level]
     if structlog is not None:
         if _makes_records(structlog):
-            values = _attributes(values)
+            values = _attributes(values, _standard.makeRecord("recipes", number, "", 0, event, (), None))
         getattr(structlog.get_logger("recipes"), level)(event, **values)
     else:
-        _standard.log(
-            _LEVELS[level],
-            f"{event} %s",
-            _logfmt()(None, level, dict(values)),
-            extra=_attributes({"event": event, **values}),
-            stacklevel=stacklevel(),
-        )
+        path, line, function, _ = _standard.findCaller(stacklevel=stacklevel())
+        said = f"{event} %s", (_logfmt()(None, level, dict(values)),)
+        record = _standard.makeRecord("recipes", number, path, line, *said, None, function)
+        vars(record).update(_attributes({"event": event, **values}, record))
+        _standard.handle(record)
 
 
-def _attributes(values: dict[str, Any]) -> dict[str, Any]:
-    """Return fields as the attributes of a standard record, whose ``name`` is that of its logger."""
-    return {"recipe_name" if name == "name" else name: value for name, value in values.items()}
+def _attributes(values: dict[str, Any], record: logging.LogRecord) -> dict[str, Any]:
+    """Return fields as further attributes of a standard record.
+
+    One whose name is taken, as ``name`` by the logger's, is ``recipe_name``; record factories take others.
+    """
+    taken = vars(record)
+    named = {f"recipe_{name}" if name in taken else name: value for name, value in values.items()}
+    return {name: value for name, value in named.items() if name not in taken}
 
 
 def _makes_records(structlog: Any) -> bool:

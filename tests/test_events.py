@@ -489,13 +489,17 @@ def test_a_program_that_logs_from_info_on_sees_no_routine() -> None:
     assert events_logged == ["session.started", "session.closed"]
 
 
-def test_structlog_that_makes_standard_records(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "recipes")
+def make_standard_records() -> None:
     structlog.configure(
         processors=[structlog.stdlib.render_to_log_kwargs],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
+
+
+def test_structlog_that_makes_standard_records(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "recipes")
+    make_standard_records()
     events.emit(Transition("lock.acquired", name="x", token=7))
     (record,) = caplog.records
     told = vars(record)
@@ -620,6 +624,48 @@ def test_a_log_that_raises_ends_no_session_in_asyncio(
             assert client.session.id == session
 
     asyncio.run(main())
+
+
+@pytest.fixture
+def taken() -> Iterator[set[str]]:
+    """Have each record come with attributes of these names, which the application uses."""
+    names: set[str] = set()
+    factory = logging.getLogRecordFactory()
+
+    def make(*args: Any, **more: Any) -> logging.LogRecord:
+        record = factory(*args, **more)
+        vars(record).update(dict.fromkeys(names, "theirs"))
+        return record
+
+    logging.setLogRecordFactory(make)
+    yield names
+    logging.setLogRecordFactory(factory)
+
+
+FILLED = Transition("lock.lost", **dict.fromkeys(events._FIELDS, "ours"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("by_structlog", [False, True])
+def test_a_field_whose_name_the_application_uses_has_another(
+    by_structlog: bool, taken: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    if by_structlog:
+        make_standard_records()
+    own = {"event", *events._FIELDS}
+    taken |= own - {"name"}
+    events.emit(FILLED)
+    (record,) = caplog.records
+    told = vars(record)
+    assert record.getMessage().startswith("lock.lost")
+    assert (record.name, record.levelname) == ("recipes", "WARNING")
+    assert all(told[name] == "theirs" for name in taken)
+    assert all(told[f"recipe_{name}"] == "ours" for name in events._FIELDS)
+    caplog.clear()
+    taken |= {f"recipe_{name}" for name in own}
+    events.emit(FILLED)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("lock.lost")
+    assert all(vars(record)[name] == "theirs" for name in taken)
 
 
 def test_subscribers_hear_until_they_leave(seen: list[Transition]) -> None:
