@@ -366,7 +366,7 @@ def log_json(stream: IO[str] | None = None, *, level: int | str = "debug") -> Ca
     one file, and ``recipes timeline`` draws it.
 
     Args:
-        stream: Where to write.
+        stream: Where to write; each line is one ``write``.
         level: The least level to print, as for `configure`; "debug" prints all.
 
     Returns:
@@ -389,7 +389,11 @@ def log_json(stream: IO[str] | None = None, *, level: int | str = "debug") -> Ca
         if _LEVELS[_level(event)] < least:
             return
         entry = {"event": event, "level": _level(event), "pid": os.getpid(), **transition.fields()}
-        print(render(None, "", stamp(None, "", entry)), file=stream or sys.stderr, flush=True)
+        line = str(render(None, "", stamp(None, "", entry)))
+        out = sys.stderr if stream is None else stream
+        if out is not None:
+            out.write(f"{line}\n")  # at once: without a buffer, others could write before the end of the line
+            out.flush()
 
     return subscribe(write)
 

@@ -732,6 +732,41 @@ def test_json_lines() -> None:
     assert (second["event"], second["level"]) == ("lock.lost", "warning")
 
 
+class _Counting(io.StringIO):
+    """A stream without a buffer: what is written is there, and others write in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.written.append(text)
+        return len(text)
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_a_json_line_is_written_at_once(by_default: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = _Counting()
+    if by_default:
+        monkeypatch.setattr(sys, "stderr", stream)
+    stop = log_json(None if by_default else stream)
+    for event in ("lock.acquired", "lock.lost"):
+        events.emit(Transition(event, name="x"))
+    stop()
+    assert [json.loads(line)["event"] for line in stream.written] == ["lock.acquired", "lock.lost"]
+    assert all(line.endswith("}\n") for line in stream.written)
+
+
+def test_json_lines_go_nowhere_without_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    stop = log_json()
+    events.emit(Transition("lock.lost", name="x"))
+    stop()
+    assert capsys.readouterr().out == ""
+
+
 def test_json_lines_from_a_level_on() -> None:
     stream = io.StringIO()
     stop = log_json(stream, level="info")
