@@ -35,7 +35,7 @@ anything is sent.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from recipes.events import noun_of, titled
 
@@ -68,23 +68,32 @@ __all__ = [
 ]
 
 
+_ARGS: Any = BaseException.__dict__["args"]
+
+
+def _args(error: BaseException) -> tuple[Any, ...]:
+    """Return the sentence, for what keeps nothing else of an error, as the results of Celery in JSON do."""
+    return _ARGS.__get__(error) or (str(error),)
+
+
 class RecipesError(Exception):
     """Base of every error of this package."""
 
-    def __init__(self, **facts: Any) -> None:
-        super().__init__()
+    def __init__(self, *args: Any, **facts: Any) -> None:
+        super().__init__(*args)
         self.__dict__.update(facts)
+
+    args: tuple[Any, ...] = cast("Any", property(_args, _ARGS.__set__))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        facts = {k: v for k, v in self.__dict__.items() if not k.startswith("__")}
-        return _rebuild, (type(self), facts)
+        return _rebuild, (type(self), self.__dict__, _ARGS.__get__(self))
 
 
-def _rebuild(kind: type[RecipesError], facts: dict[str, Any]) -> RecipesError:
-    error = kind.__new__(kind)
+def _rebuild(kind: type[RecipesError], facts: dict[str, Any], args: tuple[Any, ...] = ()) -> RecipesError:
+    error = kind.__new__(kind, *args)
     error.__dict__.update(facts)
     return error
 

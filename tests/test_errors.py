@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import pickle
+import traceback
 from typing import Any
 
 import pytest
@@ -225,6 +227,48 @@ def test_errors_can_be_pickled(error: Any, message: str, protocol: Any) -> None:
     assert vars(back) == vars(error)
     assert str(back) == message
     assert str(copy.copy(error)) == str(copy.deepcopy(error)) == message
+
+
+@each
+def test_the_message_survives_where_only_args_are_kept(error: Any, message: str) -> None:
+    """As in the results of Celery in JSON: it makes an error of these, or says which could not be made."""
+    assert error.args == (message,)
+    assert all(message in copied.args for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)))
+    kept = json.loads(json.dumps(error.args))
+    try:
+        back = type(error)(*kept)
+    except TypeError:
+        back = Exception(f"{type(error)}({kept})")
+    assert message in str(back)
+    if not vars(error):
+        assert type(back) is type(error)
+        assert str(back) == message
+
+
+def test_bases_have_what_they_are_given() -> None:
+    for kind in (RecipesError, LockError):
+        assert kind().args == ("",)
+        error = pickle.loads(pickle.dumps(kind("mine")))
+        assert (str(error), error.args) == ("mine", ("mine",))
+
+
+def test_args_can_be_replaced() -> None:
+    for error, message in EXAMPLES:
+        other = copy.copy(error)
+        other.args = ("mine", 7)
+        assert other.args == ("mine", 7)
+        assert str(other) == message
+        assert error.args == (message,)
+
+
+@each
+def test_notes_can_be_pickled(error: Any, message: str) -> None:
+    noted = pickle.loads(pickle.dumps(error))
+    noted.add_note("mine")
+    back = pickle.loads(pickle.dumps(noted))
+    assert back.__notes__ == copy.copy(noted).__notes__ == ["mine"]
+    name = f"recipes.errors.{type(error).__name__}"
+    assert traceback.format_exception_only(back) == [f"{name}: {message}\n", "mine\n"]
 
 
 def test_the_tree_is_the_one_that_is_drawn() -> None:
