@@ -136,7 +136,7 @@ def _identity(owner: str, *, ours: bool) -> dict[str, Any]:
 
     try:
         said = json.loads(owner)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(said, dict):
         return {}

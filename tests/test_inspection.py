@@ -17,6 +17,7 @@ from recipes.inspection import MOST, checked_limit, described
         ("", {}),
         ("no json", {}),
         ("[1]", {}),
+        ("[" * 100_000, {}),
         ('{"owner":1,"host":[],"pid":"2","since":"x"}', {}),
         ('{"owner":"\\u001b[2J","host":"\\ud800","since":1e300}', {}),
         (

@@ -73,6 +73,6 @@ def decode(encoded: str) -> str | None:
     """Return the name that was encoded as this component; None if none is."""
     try:
         name = unquote(encoded, errors="strict")
-    except UnicodeDecodeError:
+        return name if encode(name) == encoded else None
+    except ValueError:  # UnicodeDecodeError is one
         return None
-    return name if name and encode(name) == encoded else None

@@ -52,6 +52,8 @@ TIMED_OUT = "timed-out"
 GONE = "gone"
 LEAVING = "leaving"
 """The mark of a party that entered, and waits until all others leave."""
+LONGEST = 18
+"""So many digits a generation has at most; Python refuses to read thousands of them."""
 
 
 @record
@@ -157,6 +159,8 @@ def unpack(data: bytes) -> Record:
     """
     first, *lines = data.decode().split("\n")
     parties, generation = map(int, first.split(" "))
+    if parties < 1 or not 0 <= generation < 10**LONGEST:  # what no party could say that it is of
+        raise ValueError(f"{parties} parties in generation {generation}")
     outcomes = (line.split(" ") for line in lines)
     return Record(
         parties,
@@ -247,9 +251,10 @@ def inside(ids: Iterable[str], contenders: Contenders) -> int:
 
 def _generation(contender: Contender) -> int | None:
     """Return the generation in which a contender says that it is; None: it is no party."""
-    if contender.kind != PARTY.kind or not contender.data.isdigit():
+    said = contender.data
+    if contender.kind != PARTY.kind or not said.isdigit() or len(said) > LONGEST:
         return None
-    return int(contender.data)
+    return int(said)
 
 
 def _standing(record: Record, contenders: Contenders) -> tuple[str, ...]:

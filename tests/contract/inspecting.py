@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from recipes import ContenderInfo
+from recipes._contract.names import MAX_ENCODED_BYTES
+from tests.contract.listing import join
 from tests.contract.world import LONG, Party, World, until
 
 
@@ -84,6 +86,14 @@ class Inspecting:
         assert len(b.api.do(lambda: b.client.locks(limit=2))) == 2
         a.release(grants["x"])
         assert waiting.result(5).held
+
+    @pytest.mark.needs("has_queue")
+    def test_a_queue_that_has_no_name_of_ours_hides_no_other(self, world: World) -> None:
+        a, b = world.client(**LONG), world.client(**LONG)
+        join(a, "x" * (MAX_ENCODED_BYTES + 1))
+        grant = a.acquire("x")
+        assert b.api.do(b.client.locks).keys() == {"x"}
+        a.release(grant)
 
     @pytest.mark.needs("has_queue")
     def test_others_are_shown_as_what_they_are(self, world: World) -> None:

@@ -78,7 +78,7 @@ def test_a_name_comes_back(name: str) -> None:
     assert decode(encode(name)) == name
 
 
-@pytest.mark.parametrize("component", ["", "%FF", "%41", "a b", "."])
+@pytest.mark.parametrize("component", ["", "%FF", "%41", "a b", ".", "a" * 1025, "\udcff"])
 def test_what_no_name_becomes_is_no_name(component: str) -> None:
     assert decode(component) is None
 

@@ -41,6 +41,7 @@ RECORDS = [
     Record(
         2, 9, (Outcome(3, GONE, ("", "b")), Outcome(5, TIMED_OUT, ("a",)), Outcome(8, PASSED, ("c", "d")))
     ),
+    Record(2, 10**18 - 1),
 ]
 
 
@@ -62,7 +63,21 @@ def test_a_record_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"3", b"3 x", b"3 4 5", b"3 4\n", b"3 4\n3 passed", b"\xff 4", b"3 4\nx passed a"]
+    "data",
+    [
+        b"",
+        b"3",
+        b"3 x",
+        b"3 4 5",
+        b"3 4\n",
+        b"3 4\n3 passed",
+        b"\xff 4",
+        b"3 4\nx passed a",
+        b"0 4",
+        b"2 -5",
+        b"2 1" + b"0" * 18,
+        b"2 " + b"5" * 5000,
+    ],
 )
 def test_what_is_no_record_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whichever
@@ -138,6 +153,8 @@ def test_only_parties_that_say_that_they_are_of_the_generation_count() -> None:
         party("d", "x"),
         party("e", ""),
         Contender("f", "f", "W", data=b"5"),
+        party("g", "5" * 5000),
+        party("h", -5),
     )
     assert decide(record, (party("a"), *others), "a", NOBODY, over=False) == Waits(frozenset("a"))
 

@@ -142,3 +142,8 @@ def test_what_is_of_another_layout_is_no_member_and_hides_none() -> None:
         Contender("unreadable", "4", member("c").kind, data=b"?"),
     )
     assert members(queued) == [Listed("a", b"1", queued[1]), Listed("b", b"3", queued[3])]
+
+
+@pytest.mark.parametrize("said", [b"", b"a", b"a b\n", b"%FF\n", b"x" * 1025 + b"\n"])
+def test_what_no_member_says_is_read_as_nothing(said: bytes) -> None:
+    assert unpack(said) is None
