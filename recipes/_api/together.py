@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from recipes._contract.operations import Program
     from recipes._programs.hold import HeldState
     from recipes._run.runtime import Call
-    from recipes.events import Transition
 
 __all__ = ["BaseMultiGrant", "BaseMultiLock", "Grants"]
 
@@ -110,25 +109,34 @@ class BaseMultiLock(Acquired):
         kept: list[HeldState] = []
         call.kept = kept
         labels = {**self._labels, "grant": next(_numbers)}
-        return Whole(parts, labels, kept, partial(call.mailbox.post, Event()), requeues)
+        wake, keep = partial(call.mailbox.post, Event()), partial(setattr, call, "hold")
+        return Whole(parts, labels, kept, wake, self._tell, keep, requeues)
 
     def _part_of(self, lock: Held, owner: object, options: AcquireOptions) -> Part:
         return Part(lock._attempt(owner, options), lambda: lock._reenter(owner))
 
     def _granted(self, granted: Whole) -> Any:
         """Return the grant; what is in ``granted.held`` at any moment goes if this is interrupted."""
-        of, held = [], granted.held
+        of, held, hold = [], granted.held, granted.hold
+        assert hold is not None, "what is granted was reported as acquired"
         for at, lock in enumerate(self._locks):
             if not isinstance(held[at], Reentry):
                 held[at] = lock._grantable(held[at])
             of.append((lock, lock._grant_of(held[at])))
-        labels = {**granted.labels, "attempt": granted.number}
-        return self._grant_of(Together(held, labels, self._tell), of)
+        hold.consist_of(held)
+        return self._grant_of(hold, of)
 
     @abstractmethod
     def _grant_of(self, hold: Together, of: Grants) -> Any:
         """Return the grant of what is held."""
 
-    def _tell(self, transition: Transition) -> None:
-        """Emit a loss, of which any thread may be notified in the middle of something."""
-        self._runtime.in_turn()(partial(self._runtime.emit, transition))
+    def _tell(self, hold: Together) -> None:
+        """Emit how it ended, of which any thread may be notified in the middle of something."""
+        if self._runtime.state.closed is None:
+            self._runtime.in_turn()(partial(self._report, hold))
+        else:  # nothing that is begun now may come to run
+            self._report(hold)
+
+    def _report(self, hold: Together) -> None:
+        for transition in hold.end_to_report(self._runtime.now()):
+            self._runtime.emit(transition)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from recipes._contract.protocol import StoreProtocol
     from recipes._contract.rule import Rule
 
-__all__ = ["RELEASED", "REMOVED", "SHARED", "HeldState", "StoreSession"]
+__all__ = ["INTERRUPTED", "RELEASED", "REMOVED", "SHARED", "HeldState", "StoreSession"]
 
+INTERRUPTED = "the call was interrupted before it returned"
 NOT_RENEWED = "the session was not renewed in time"
 REMOVED = "its contender was removed from the store"
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.operations import Program
-from recipes._programs.hold import RELEASED, HeldState
+from recipes._programs.hold import INTERRUPTED, RELEASED, HeldState
 from recipes._programs.queueing import (
     Attempt,
     acquire,
@@ -52,16 +52,23 @@ class Whole:
         labels: The fields that all of its own events carry.
         held: What was acquired; the call gives it back if it ends in an exception.
         wake: Called when one of these ends, by any thread: ends the wait for the next.
+        tell: Told of the end of the whole; must not block.
+        keep: Called with the whole before that is reported as acquired: if the call ends in an exception, it
+            is to be reported as lost.
         requeues: Whether to begin again when one is lost.
+        hold: The whole, as soon as it is to be reported as acquired.
     """
 
     parts: Sequence[Part]
     labels: dict[str, Any]
     held: list[HeldState]
     wake: Callable[[], None]
+    tell: Callable[[Together], None]
+    keep: Callable[[Together], None]
     requeues: bool = True
     number: int = 0
     started_at: float = field(default=0.0, init=False)
+    hold: Together | None = field(default=None, init=False)
 
     def transition(self, what: str, **fields: Any) -> Transition:
         """Return the record of something that happens to it: "acquired", "timeout" ..."""
@@ -74,19 +81,24 @@ class Together(HeldState):
     Args:
         holds: In the order in which they were acquired.
         labels: The fields that all of its own events carry.
-        tell: Told of its loss; must not block.
+        tell: Told of an end that no release of it reports; must not block.
     """
 
-    __slots__ = ("_holds", "_tell", "leaving")
+    __slots__ = ("_holds", "_tell", "leaving", "was_held")
 
     def __init__(
-        self, holds: Sequence[HeldState], labels: dict[str, Any], tell: Callable[[Transition], None]
+        self, holds: Sequence[HeldState], labels: dict[str, Any], tell: Callable[[Together], None]
     ) -> None:
         first, acquired_at = holds[0], max(hold.acquired_at for hold in holds)
         super().__init__(first.entry, first.session, first.owner, acquired_at, labels)
         self._holds = tuple(holds)
         self._tell = tell
         self.leaving: list[HeldState] = []  # released, and not withdrawn yet
+        self.was_held: bool | None = None  # as its release began; None: that did not begin
+
+    def consist_of(self, holds: Sequence[HeldState]) -> None:
+        """Hold these instead, which were made of those that it was made of."""
+        self._holds = tuple(holds)
 
     def follow(self) -> None:
         """Be notified of the end of each part from now on, after all that is notified of it already."""
@@ -101,14 +113,15 @@ class Together(HeldState):
         if part.reason is None:  # released: so the whole is held no more
             if self.on_end is not None:
                 self.on_end()
+            if self.was_held is None and self.ended and self._finish(RELEASED):  # each by itself
+                self._tell(self)
             return
         reason = _reason(part, part.reason)
         if self.released:
             self.turned_out_lost(reason)
         else:
             self.lose(reason)
-        for transition in self.loss_to_report():
-            self._tell(transition)
+        self._tell(self)
 
     @property
     def parts(self) -> tuple[HeldState, ...]:
@@ -133,10 +146,12 @@ class Together(HeldState):
     def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
         """End each that has not ended; False if all had, or none was held."""
         held = self.remaining(now) > 0
+        self.was_held = self.was_held or held
         for part in reversed(self._holds):
             if part.release(now, tell):
                 self.leaving.append(part)
-        return bool(held and self._finish(RELEASED)) or bool(self.leaving)
+        first = (held or self.ended) and self._finish(RELEASED)
+        return (held and first) or bool(self.leaving)
 
     @property
     def ended(self) -> bool:
@@ -161,6 +176,10 @@ class Together(HeldState):
         """Return what is to be reported of the release of each part, the last first, and of the whole."""
         parts = [one for part in reversed(self._holds) for one in part.release_to_report(now)]
         return [*parts, *super().release_to_report(now)]
+
+    def end_to_report(self, now: float) -> list[Transition]:
+        """Return what is to be reported of the end of the whole alone: nothing if that was reported."""
+        return [*self.loss_to_report(), *super().release_to_report(now)]
 
 
 def _reason(part: HeldState, reason: str) -> str:
@@ -222,7 +241,7 @@ def try_all(whole: Whole) -> Program[Whole | None]:
 
 def release_all(hold: Together, *, wait: bool = True) -> Program[bool]:
     """Delete the contenders of all parts that were released, the last first; see `release`."""
-    held = hold.released
+    held = hold.released and hold.was_held is True
     while hold.leaving:
         part = hold.leaving.pop(0)
         if part.freed and not (yield from release(part, wait=wait)):
@@ -246,6 +265,8 @@ def _beside(whole: Whole, part: Part) -> Attempt:
 
 def _complete(whole: Whole) -> Program[Whole]:
     yield from all_held(whole.held)
+    whole.hold = Together(whole.held, {**whole.labels, "attempt": whole.number}, whole.tell)
+    whole.keep(whole.hold)  # first: whatever interrupts the report of it, its end is reported
     yield from tell_end(whole, "acquired")
     yield from all_held(whole.held)  # a log that blocks may take longer than the session lasts
     return whole
@@ -258,6 +279,9 @@ def _give_back(whole: Whole, *, wait: bool) -> Program[None]:
     """
     now = yield from Now()
     told: list[Transition] = []
+    if whole.hold is not None:  # before its parts are released: it was not
+        whole.hold.lose(whole.hold.lost(now) or INTERRUPTED)
+        told += whole.hold.loss_to_report()
     for hold in reversed(whole.held):
         if not hold.release(now, told.append) and hold.overheld and hold.lose(""):
             told += hold.loss_to_report()

@@ -22,7 +22,7 @@ from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.operations import Entry, Open, Program, Stored, StoreOp, Ticket, Write
 from recipes._programs.cleaner import Job
-from recipes._programs.hold import REMOVED, HeldState, StoreSession
+from recipes._programs.hold import INTERRUPTED, REMOVED, HeldState, StoreSession
 from recipes._programs.session import SessionEvent, SessionState
 from recipes._programs.steps import Admit
 from recipes._record import record
@@ -128,7 +128,7 @@ class Call:
         for hold in reversed(self.kept):
             self.runtime.give_back(hold)
         if self.hold is not None and self.hold not in self.kept:
-            self.hold.lose("the call was interrupted before it returned")
+            self.hold.lose(INTERRUPTED)
         if self.ticket is not None:
             self.runtime.abandon(self, self.ticket, self.entry)
         if self.doubt is not None:

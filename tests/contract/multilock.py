@@ -17,8 +17,10 @@ from recipes import (
     UpgradeError,
     WouldDeadlock,
     etcd,
+    events,
     zookeeper,
 )
+from recipes._programs.hold import INTERRUPTED
 from recipes.fencing import MemoryGate
 from tests.contract.world import LONG, SHORT, Party, World, until, without_waiting
 from tests.pace import Pace
@@ -39,6 +41,14 @@ def queue_up(party: Party, made: Any, **options: Any) -> Any:
 
 def part(party: Party, grant: Any, name: str) -> Any:
     return grant[party.client.lock(name)]
+
+
+class Interrupted(BaseException):
+    """What strikes, in this test, as a call returns."""
+
+
+def interrupted(*_: Any) -> None:
+    raise Interrupted
 
 
 class MultiLocks:
@@ -437,6 +447,70 @@ class MultiLocks:
         assert (grant.held, grant.lost_reason) == (False, None)
         assert b.acquire("a", timeout=5).held
         assert b.acquire("b", timeout=5).held
+
+    def test_its_end_is_reported_if_its_client_is_closed(self, world: World) -> None:
+        a = world.client()
+        acquire(a, multilock(a, "a", "b"))
+        a.close()
+        (said,) = world.heard.wait("multilock.released")
+        assert said.held_s > 0
+        assert world.heard.names(recipe="multilock") == ["multilock.acquired", "multilock.released"]
+
+    def test_its_end_is_reported_if_each_part_is_released_by_itself(self, world: World) -> None:
+        a = world.client()
+        made = multilock(a, "a", "b")
+        for rest in (True, False):
+            grant = acquire(a, made)
+            assert a.release(part(a, grant, "a"))
+            assert "multilock.released" not in world.heard.names(grant=grant._hold.labels["grant"])
+            if rest:
+                assert a.release(part(a, grant, "b"))
+            assert not a.release(grant)
+            world.heard.wait("multilock.released", grant=grant._hold.labels["grant"])
+        both = ["multilock.acquired", "multilock.released"]
+        assert world.heard.names(recipe="multilock") == both * 2
+        assert world.store.everything() == []
+
+    def test_one_that_an_interrupt_took_away_is_reported_as_lost(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        a = world.client()
+        made = multilock(a, "a", "b")
+        for method in (made.acquire, made.try_acquire):
+            with monkeypatch.context() as patch:
+                patch.setattr(type(made), "_granted", interrupted)
+                with pytest.raises(Interrupted):
+                    a.api.do(method)
+            assert a.wait_clean()
+        assert world.heard.names(recipe="multilock") == ["multilock.acquired", "multilock.lost"] * 2
+        assert {one.reason for one in world.heard.of("multilock.lost")} == {INTERRUPTED}
+        assert world.store.everything() == []
+
+    def test_one_that_is_lost_while_it_is_reported_as_acquired_is_reported_as_lost(
+        self, world: World
+    ) -> None:
+        a = world.client()
+        ended: list[Any] = []
+
+        def end_once(transition: Any) -> None:
+            if transition.event == "multilock.acquired" and not ended:
+                ended.append(a.client._runtime.state.session)
+                a.client._runtime.session_gone(ended[0], "it ended")
+
+        unsubscribe = events.subscribe(end_once)
+        try:
+            grant = acquire(a, multilock(a, "a", "b"))
+        finally:
+            unsubscribe()
+        a.release(grant)
+        assert world.heard.names(recipe="multilock") == [
+            "multilock.acquired",
+            "multilock.lost",
+            "multilock.requeued",
+            "multilock.acquired",
+            "multilock.released",
+        ]
+        assert world.heard.of("multilock.lost")[0].reason == "lock 'a' is lost: it ended"
 
     @pytest.mark.needs("has_queue")
     def test_it_has_an_id_and_no_token(self, world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Check, Checked, Enqueue, Entry, Probe, Snapshot, Withdraw
 from recipes._contract.wakeups import Event
-from recipes._programs.hold import REMOVED, HeldState, StoreSession
+from recipes._programs.hold import INTERRUPTED, REMOVED, HeldState, StoreSession
 from recipes._programs.queueing import Attempt
 from recipes._programs.steps import Wait
 from recipes._programs.together import (
@@ -41,6 +41,11 @@ QUEUES = ("a", "b", "c")
 LABELS = {"name": "a, b, c", "recipe": "multilock", "store": "s"}
 
 
+def report_to(told: list[str]) -> Callable[[Together], None]:
+    """Return what notes the event of an end, if it is to be reported."""
+    return lambda whole: told.extend(one.event for one in whole.end_to_report(100.0))
+
+
 class Scene:
     """Three locks that are free, but for those that are said to be held."""
 
@@ -50,7 +55,12 @@ class Scene:
         self.woken = 0
         self.ids = iter(range(1, 100))
         parts = [Part(self.attempt(queue), lambda: None) for queue in QUEUES]
-        self.whole = Whole(parts, LABELS, [], self.wake, requeues)
+        self.kept: list[Together] = []
+        self.ends: list[str] = []
+        self.whole = self.whole_of(parts, requeues=requeues)
+
+    def whole_of(self, parts: Sequence[Part], *, requeues: bool) -> Whole:
+        return Whole(parts, LABELS, [], self.wake, report_to(self.ends), self.kept.append, requeues)
 
     def attempt(self, queue: str) -> Attempt:
         labels = {"name": queue, "recipe": "lock", "store": "s"}
@@ -201,8 +211,7 @@ def test_a_part_lost_by_the_clock_is_found_before_the_wait() -> None:
 
     wait = AssertionError("it should not wait")
     script = scene.script(Wait=wait, Watch=late, Now=lambda op: now[0])
-    program = acquire_all(Whole(scene.whole.parts, LABELS, scene.whole.held, scene.wake, requeues=False))
-    played = play(program, script)
+    played = play(acquire_all(scene.whole_of(scene.whole.parts, requeues=False)), script)
     assert isinstance(played.error, SessionLost)
     assert "max_hold" in played.error.reason
     assert Wait not in map(type, played.ops)
@@ -210,7 +219,35 @@ def test_a_part_lost_by_the_clock_is_found_before_the_wait() -> None:
     assert played.events[-3:] == ["lock.cancelled", "lock.lost", "multilock.cancelled"]
 
 
-def together(*told: list[Any]) -> Together:
+@pytest.mark.parametrize("program", [acquire_all, try_all])
+def test_one_whose_session_ends_as_it_is_reported_is_reported_as_lost(program: Any) -> None:
+    scene = Scene()
+
+    def emit(op: Any) -> None:
+        if op.transition.event == "multilock.acquired" and scene.whole.number == 1:
+            for hold in scene.whole.held:
+                hold.lose(REMOVED)
+
+    played = play(program(scene.whole), scene.script(Emit=emit))
+    own = [one for one in played.events if one.startswith("multilock") and one != "multilock.requeued"]
+    assert own == ["multilock.acquired", "multilock.lost", "multilock.acquired"]
+    lost = next(one for one in played.told if one.event == "multilock.lost")
+    assert (lost.reason, lost.attempt) == (f"lock 'a' is lost: {REMOVED}", 1)
+    assert [kept.ended for kept in scene.kept] == [True, False]
+
+
+def test_one_that_is_interrupted_as_it_is_reported_is_reported_as_lost() -> None:
+    scene = Scene()
+    steps = play(acquire_all(scene.whole), scene.script()).kinds
+    last = len(steps) - 1 - steps[::-1].index("Emit")
+    scene = Scene()
+    played = play(acquire_all(scene.whole), scene.script(), fail_at=last, error=KeyboardInterrupt())
+    lost = next(one for one in played.told if one.event == "multilock.lost")
+    assert lost.reason == INTERRUPTED
+    assert scene.kept[0].loss_to_report() == []
+
+
+def together(told: list[str] | None = None) -> Together:
     at = session()
     holds = []
     for number, queue in enumerate(QUEUES):
@@ -218,7 +255,7 @@ def together(*told: list[Any]) -> Together:
         entry = Entry(scene.attempt(queue).next_ticket(), f"{queue}/id", number)
         labels = {"name": queue, "recipe": "lock", "store": "s"}
         holds.append(HeldState(entry, at, "owner", 90.0 + number, labels))
-    made = Together(holds, {**LABELS, "attempt": 1}, told[0].append if told else [].append)
+    made = Together(holds, {**LABELS, "attempt": 1}, report_to([] if told is None else told))
     made.follow()
     return made
 
@@ -242,24 +279,24 @@ def test_release_withdraws_the_last_first() -> None:
 
 
 def test_release_finds_that_a_part_was_lost_before() -> None:
-    told: list[Any] = []
+    told: list[str] = []
     whole = together(told)
     assert whole.release(100.0)
     played = play(release_all(whole), Script(Withdraw=[True, False, True]))
     assert (played.result, whole.reason) == (False, f"lock 'b' is lost: {REMOVED}")
     assert played.events == ["lock.released", "lock.lost", "lock.released"]
-    assert [one.event for one in told] == ["multilock.lost"]
+    assert told == ["multilock.lost"]
 
 
 def test_release_of_one_that_lost_a_part_gives_the_others_back() -> None:
-    told: list[Any] = []
+    told: list[str] = []
     whole = together(told)
     ended: list[str | None] = []
     whole.on_end = lambda: ended.append(whole.reason)
     assert whole.parts[1].lose(REMOVED)
     assert whole.parts[2].lose(REMOVED)
     assert ended == [f"lock 'b' is lost: {REMOVED}"]
-    assert [one.event for one in told] == ["multilock.lost"]
+    assert told == ["multilock.lost"]
     assert (whole.remaining(100.0), whole.ended, whole.parts[0].remaining(100.0) > 0) == (0.0, False, True)
     assert whole.release(100.0)
     played = play(release_all(whole), Script(Withdraw=True))
@@ -267,13 +304,36 @@ def test_release_of_one_that_lost_a_part_gives_the_others_back() -> None:
     assert whole.ended
 
 
+@pytest.mark.parametrize("order", ["abc", "cab"])
+def test_its_release_is_told_once_each_part_was_released_by_itself(order: str) -> None:
+    told: list[str] = []
+    whole = together(told)
+    for at in order:
+        assert told == []
+        assert whole.parts["abc".index(at)].release(100.0)
+    assert told == ["multilock.released"]
+    assert (whole.release(100.0), whole.reason, told) == (False, None, ["multilock.released"])
+
+
+def test_the_release_of_one_of_which_a_part_was_released_is_told_once() -> None:
+    told: list[str] = []
+    whole = together(told)
+    assert whole.parts[1].release(100.0)
+    assert whole.release(100.0)
+    played = play(release_all(whole), Script(Withdraw=True))
+    assert played.result is False, "it was not held any more"
+    assert [one for one in played.events if one != "lock.released"] == ["multilock.released"]
+    assert told == []
+
+
 def test_a_part_that_was_lost_before_it_is_followed_is_told() -> None:
-    parts, told = together().parts, []
+    told: list[str] = []
+    parts = together().parts
     assert parts[1].lose(REMOVED)
-    whole = Together(parts, {**LABELS, "attempt": 1}, told.append)
+    whole = Together(parts, {**LABELS, "attempt": 1}, report_to(told))
     assert told == []
     whole.follow()
-    assert [one.event for one in told] == ["multilock.lost"]
+    assert told == ["multilock.lost"]
 
 
 def test_verify_stops_at_the_first_that_is_gone() -> None:
