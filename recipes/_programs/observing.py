@@ -20,7 +20,7 @@ from recipes._contract.wakeups import Event
 from recipes._programs.queueing import _unanswered, calm, due_at
 from recipes._programs.steps import Attach, Now, Wait
 from recipes._record import record
-from recipes.errors import ClientClosed, SessionLost
+from recipes.errors import SessionLost
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
@@ -91,10 +91,18 @@ class Topic:
 
     Observers are referred to weakly, but while they wait: one that is dropped observes no more. Safe from any
     thread without a lock: each step is one assignment or dict operation.
+
+    Attributes:
+        shown: The number of what was seen last, and that; 0: nothing was yet.
+        error: Why nothing will be shown any more.
+        restart: Has it shown again, by another program than the one that has lapsed.
     """
 
     def __init__(self) -> None:
         self.shown: tuple[int, Any] = (0, ())
+        self.restart: Callable[[Topic], object] = bool
+        self._shown_before = 0
+        self._lapsed: dict[str, bool] = {}
         self.error: Exception | None = None
         self.observers: dict[weakref.ref[Observer], None] = {}
         self.waiting: dict[Observer, None] = {}
@@ -126,8 +134,27 @@ class Topic:
         """Show this to all observers, unless it is what they saw last."""
         number, before = self.shown
         if not number or seen != before:
-            self.shown = number + 1, seen
+            self.shown = (number or self._shown_before) + 1, seen
             self._notify()
+
+    def forget(self) -> None:
+        """Show what is seen next as new, whatever was shown before: it may have been another meanwhile."""
+        self._shown_before = self.shown[0] or self._shown_before
+        self.shown = 0, ()
+
+    def lapse(self) -> None:
+        """Note that other code has ended the program that shows it; the next to look has another begin."""
+        self._lapsed["it"] = True
+        self._notify()
+
+    def go_on(self) -> None:
+        """Have it shown again if that has lapsed; of several threads one does."""
+        if self._lapsed.pop("it", False):
+            try:
+                self.restart(self)
+            except BaseException:
+                self._lapsed["it"] = True
+                raise
 
     def fail(self, error: Exception) -> None:
         """Show nothing any more."""
@@ -168,6 +195,7 @@ class Observer:
     def look(self) -> Any:
         """Return what is shown now; what comes later is notified."""
         self._notified = False  # first: what is shown from here on is notified
+        self.topic.go_on()
         if self.topic.error is not None:
             raise self.topic.error.with_traceback(None)
         return self.topic.shown[1]
@@ -181,8 +209,9 @@ class Observer:
             if self._closed:
                 raise Over
             self._notified = False  # as there
+            self.topic.go_on()
             number, seen = self.topic.shown
-            if number != after:
+            if number not in (0, after):
                 return number, seen
             if self.topic.error is not None:
                 raise self.topic.error.with_traceback(None)
@@ -229,5 +258,5 @@ def observe(
     except Exception as error:
         topic.fail(error)
     except BaseException:
-        topic.fail(ClientClosed())
+        topic.lapse()
         raise

@@ -6,6 +6,7 @@ The first observer of a topic has it watched, by a program that runs behind; the
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes._contract.deadline import Deadline
@@ -72,6 +73,7 @@ class Hub:
             if topic is not None and topic.error is None:
                 return self._added(topic, mailbox)
             topic = Topic()
+            topic.restart = partial(self._watch_again, observed)
             observer = self._added(topic, mailbox)
             self._watch(observed, topic)
             return observer
@@ -92,6 +94,11 @@ class Hub:
         except BaseException:
             self._watched.pop(observed, None)
             raise
+
+    def _watch_again(self, observed: Observed, topic: Topic) -> None:
+        topic.forget()
+        with section.mark, self._changing:
+            self._watch(observed, topic)
 
     def leave(self, observed: Observed, observer: Observer) -> None:
         """Observe it no more; the last to leave ends the watch. Leaving twice does no harm."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -222,7 +223,14 @@ class AsyncRuntime(Runtime):
 
     def run_behind(self, program: Program[None], call: Call) -> None:
         """Have ``program`` run in a task of its own."""
-        _ = self._start_behind("observer", self.run(program, call))
+        task = self._start_behind("observer", self.run(program, call))
+        task.add_done_callback(partial(self._begin_after_all, program, call), context=Context())
+
+    def _begin_after_all(self, program: Program[None], call: Call, task: asyncio.Task[None]) -> None:
+        """Run what other code has cancelled before it had begun, unless the loop ends."""
+        unbegun = inspect.getgeneratorstate(program) == inspect.GEN_CREATED
+        if task.cancelled() and unbegun and self.state.closed is None and _goes_on():
+            AsyncRuntime.run_behind(self, program, call)
 
     def _start_behind(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = _task(name, work)

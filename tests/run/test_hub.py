@@ -442,8 +442,93 @@ def test_it_looks_when_the_store_wants_it_to_or_its_observers_do(
     assert played.only(Wait) == Wait(due_at=at)
 
 
-def test_whatever_strikes_it_is_told_to_those_who_observe() -> None:
-    topic = Topic()
+def test_whatever_strikes_it_the_next_to_look_has_it_shown_again() -> None:
+    topic, box, again = Topic(), Box(), []
+    topic.restart = again.append
+    observer = Observer(topic, box)
+    topic.add(observer)
+    topic.show(("seen",))
+    assert next_of(observer, 0) == (1, ("seen",))
     played = play(observe(X, topic, lambda: True), Script(Attach=KeyboardInterrupt()))
     assert isinstance(played.error, KeyboardInterrupt)
-    assert isinstance(topic.error, ClientClosed)
+    assert (topic.error, again, len(box.events)) == (None, [], 2)
+    assert next_of(observer, 0) == (1, ("seen",))
+    assert observer.look() == ("seen",)
+    assert again == [topic]
+
+
+def test_what_cannot_be_shown_again_yet_is_tried_again_by_the_next_to_look() -> None:
+    topic = Topic()
+
+    def refused(_: Topic) -> None:
+        raise RuntimeError("can't start new thread")
+
+    topic.restart = refused
+    topic.lapse()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="new thread"):
+            topic.go_on()
+    topic.restart = lambda it: it.forget()
+    topic.show(("before",))
+    topic.go_on()
+    topic.forget()
+    assert topic.shown == (0, ())
+    topic.show(("before",))
+    assert topic.shown == (2, ("before",)), "as what is new: it may have been another meanwhile"
+
+
+def next_of(observer: Observer, after: int) -> Any:
+    return play(observer.next(after), Script()).result
+
+
+def test_those_who_observe_and_wait_see_on_though_other_code_cancels_the_tasks() -> None:
+    """They were told for ever that the client was closed."""
+
+    async def watched_by_two(client: AsyncClient) -> None:
+        while len(client._runtime._behind) < 2:  # noqa: ASYNC110 - nothing notifies of it
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        async with asyncio.timeout(20), AsyncClient(FaultyBackend(), SETTINGS) as client:
+            value, latch = client.value("v"), client.latch("l", 1)
+            changes = value.changes()
+            assert await changes.next() is None
+            change = asyncio.ensure_future(changes.next())
+            opened = asyncio.ensure_future(latch.wait())
+            await watched_by_two(client)  # and the task of the latch has not begun yet
+            for _ in range(3):
+                behind = {*client._runtime._behind}
+                for task in behind:
+                    task.cancel()
+                await asyncio.wait(behind)
+                await watched_by_two(client)
+            await value.set(b"1")
+            await latch.count_down()
+            assert (await change).data == b"1"
+            assert await opened
+            again = value.changes()
+            assert (await again.next()).data == b"1"
+            again.close()
+            changes.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_those_who_observe_see_on_though_their_thread_was_ended(
+    client: Client, backend: FaultyBackend
+) -> None:
+    def end(request: Any) -> None:
+        if isinstance(request.op, List) and ending:
+            ending.pop()
+            raise SystemExit
+
+    backend.before, ending = end, [1]
+    with observing(client) as seen, observing(client) as other:
+        assert seen.next(10) == other.next(10) == []
+        assert ending == []
+        ending.append(1)
+        grant = client.lock("x").acquire()
+        assert seen.next(10) == other.next(10) == [grant.token]
+        assert ending == []
+        assert len(threads()) == 1
