@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from recipes._contract.deadline import Deadline, duration
 from recipes._contract.names import encode, queue_of
 from recipes._contract.wakeups import Event
-from recipes._programs.observing import Observed, Observer, Over
+from recipes._programs.observing import Observed, Observer, Over, Topic
 from recipes._programs.queueing import Attempt
 from recipes._programs.sharing import Partitioning, closed, share
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
@@ -78,6 +78,7 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         self._parts = Partitioning(
             tuple(self._names), self._hold, self._attempt, self._noted, lost, pause_s=pause_s
         )
+        self._parts.topic.restart = self._run_again
         self._begun: tuple[Observer, Call, Call] | None = None
         self._given: tuple[int, Assignment[AnyGrant]] = 0, Assignment({}, {}, {})
         before: BasePartitions[AnyGrant] | None = membership._partitions  # noqa: SLF001 - the two are one
@@ -134,6 +135,7 @@ class BasePartitions(ABC, Generic[AnyGrant]):
                 hub.leave(observed, members)
 
             self._parts.on_over = over
+            self._members = members
             ends.append(behind.mailbox)
             self._begun = observer, asking, behind
             try:
@@ -145,6 +147,14 @@ class BasePartitions(ABC, Generic[AnyGrant]):
                 self._wake()
                 raise
         return self._begun[:2]
+
+    def _run_again(self, topic: Topic) -> None:
+        """Have the program go on that other code has ended."""
+        assert self._begun is not None, "what has lapsed had begun"
+        behind = self._runtime.call(self._hold.owner, None)
+        behind.mailbox, behind.session, behind.lasting = self._begun[2].mailbox, self._hold.session, True
+        self._begun = *self._begun[:2], behind
+        self._runtime.run_behind(share(self._parts, self._members), behind)
 
     def _next(self, timeout: float | None) -> tuple[Program[tuple[int, Portion]], Call]:
         """Return what waits for the next portion; those that were leaving in the last one go."""
@@ -177,11 +187,13 @@ class BasePartitions(ABC, Generic[AnyGrant]):
     def _leave(self) -> None:
         """The member is released; whatever becomes of that, its user has ended its work."""
         self._parts.left = True
+        self._parts.topic.go_on()
         self._wake()
 
     def _closing(self) -> tuple[Program[None], Call] | None:
         """Have everything given back; returns what waits for that, unless there is nothing to wait for."""
         self._parts.closing = True
+        self._parts.topic.go_on()
         self._wake()
         if not self._active or self._hold.lost(self._runtime.now()) is not None:
             return None

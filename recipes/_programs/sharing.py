@@ -75,6 +75,7 @@ class Partitioning:
         stepped: The number of the portion that the user has done with: what was leaving in it may go.
         left: Whether the member was released, though it may turn out that it was lost before.
         closing: Whether it is to give everything back.
+        counts: Whether the other members may leave it a share.
         over: Whether nothing runs any more.
         on_over: Called then, and
         closers: notified.
@@ -95,7 +96,7 @@ class Partitioning:
         self.topic = Topic()
         self.stepped = 0
         self.closers: list[Mailbox] = []
-        self.left = self.closing = self.over = False
+        self.left = self.closing = self.counts = self.over = False
         self.on_over: Callable[[], object] = bool
         self._sharing = Sharing(items)
         self._attempt, self._grant, self.lost, self._pause_s = attempt, grant, lost, pause_s
@@ -119,6 +120,16 @@ class Partitioning:
         if self.topic.error is None:  # an interrupt
             self.topic.fail(ClientClosed())
         self.on_over()
+        self._notify_closers()
+
+    def lapse(self) -> None:
+        """Keep what is held, for another program to go on: other code has ended the one that ran."""
+        self._take_granted()  # what is on its way is withdrawn
+        self._crew = Crew()
+        self.topic.lapse()
+        self._notify_closers()
+
+    def _notify_closers(self) -> None:
         for mailbox in self.closers:
             mailbox.post(Event())
 
@@ -209,7 +220,11 @@ class Partitioning:
     def run(self, at_most_s: float) -> Program[list[Exception]]:
         """Have the crew go on, and wait until there is something to look at; returns what went wrong."""
         yield from Beside(self._crew, at_most_s if at_most_s < math.inf else None)
-        errors = []
+        return self._take_granted()
+
+    def _take_granted(self) -> list[Exception]:
+        """Note what is held since this was asked last; returns what went wrong."""
+        errors: list[Exception] = []
         for ended in self._crew.take_ended():
             if isinstance(ended.key, str) and isinstance(ended.result, HeldState):
                 self._grant(ended.result)
@@ -223,30 +238,47 @@ def share(parts: Partitioning, observer: Observer) -> Program[None]:
     """Hold the own share of the items until that is closed, or the membership is lost.
 
     After a loss, and after an error, what is held is kept until it is closed: its user may work on it.
-    What is not held is left to the other members. Nothing is done if it has ended before this began.
+    What is not held is left to the other members. Nothing is done if it has ended before this began. If other
+    code ends this, it can be begun once more.
     """
     if not parts.claim("the program"):
         return
-    counts = not parts.closing  # as it began: those that come after it may share already
     try:
-        try:
-            if counts:
-                yield from _take_part(parts, observer)
-        except GeneratorExit:
-            raise
-        except Exception as error:
-            parts.topic.fail(error)
+        if parts.topic.error is None:
+            yield from _share(parts, observer)
+        yield from _end(parts)
+    except BaseException as error:
+        if isinstance(error, Exception | GeneratorExit):
+            parts.end()
         else:
-            parts.topic.fail(Over())
-        while True:
-            counts = counts and not (yield from _leave_out(parts))
-            left = parts.leave((yield from Now()))
-            if left is None and not counts:
-                return
-            pause = AGAIN_S if counts else math.inf
-            yield from parts.run(pause if left is None else min(left, pause))
-    finally:
-        parts.end()
+            parts.lapse()
+        raise
+    parts.end()
+
+
+def _share(parts: Partitioning, observer: Observer) -> Program[None]:
+    """Take part until that ends, and show why it has."""
+    parts.counts = parts.counts or not parts.closing  # as it began: others may share since
+    try:
+        if parts.counts:
+            yield from _take_part(parts, observer)
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        parts.topic.fail(error)
+    else:
+        parts.topic.fail(Over())
+
+
+def _end(parts: Partitioning) -> Program[None]:
+    """Have the others leave it out, and give everything back once that is wanted."""
+    while True:
+        parts.counts = parts.counts and not (yield from _leave_out(parts))
+        left = parts.leave((yield from Now()))
+        if left is None and not parts.counts:
+            return
+        pause = AGAIN_S if parts.counts else math.inf
+        yield from parts.run(pause if left is None else min(left, pause))
 
 
 def _leave_out(parts: Partitioning) -> Program[bool]:
@@ -296,6 +328,7 @@ def closed(parts: Partitioning) -> Program[None]:
     """Wait until nothing runs any more; what is not given back by then is so later."""
     try:
         while not parts.over:
+            parts.topic.go_on()
             yield from Wait()
     except Expired:
         return

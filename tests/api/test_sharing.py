@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import recipes
 from integration.harness.process import eventually
+from recipes._rules.members import member
+from recipes._rules.sharing import Sharing
+from tests.run.test_tasks import until
+
+if TYPE_CHECKING:
+    from recipes import AsyncClient
 
 ITEMS = ["a", "b"]
+MANY = [f"i{number}" for number in range(8)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyboardInterrupt()], ids=repr)
@@ -48,6 +56,69 @@ def test_partitions_that_could_not_begin(
             assert [*seen] == ITEMS
             again.close()
             assert eventually(lambda: not runtime.hub._watched, 30)  # it is over a moment before
+
+
+async def cancelled(client: AsyncClient) -> None:
+    """Cancel what runs behind, as code does that cancels all tasks but its own."""
+    behind = {*client._runtime._behind}
+    assert behind
+    for task in behind:
+        task.cancel()
+    await asyncio.wait(behind)
+
+
+async def until_has(partitions: Any, items: list[str]) -> None:
+    seen: Any = None
+    while seen is None or [*seen] != items:
+        seen = await partitions.next(20)
+        assert seen is not None, f"it should come to have {items}"
+
+
+def items_of(client: AsyncClient) -> list[Any]:
+    return [grant for grant in client.grants if grant.name.startswith("g/")]
+
+
+@pytest.mark.parametrize("how", ["close", "release", "next"])
+def test_other_code_that_cancels_the_tasks_ends_no_sharing(how: str) -> None:
+    """Nobody could give the items back any more, and all that was asked said that the client was closed."""
+
+    kinds = [member("one").kind, member("two").kind]
+    own, others = (list(Sharing(tuple(MANY)).of(kind, kinds)) for kind in kinds)
+    assert own
+    assert others
+
+    async def main() -> None:
+        url = f"memory://{uuid.uuid4()}"
+        async with recipes.connect_async(url) as client, recipes.connect_async(url) as other:
+            membership = await client.group("g").join(id="one")
+            mine = membership.partitions(MANY)
+            await until_has(mine, MANY)
+            theirs = (await other.group("g").join(id="two")).partitions(MANY)
+            await cancelled(client)
+            if how == "next":
+                waiting = asyncio.ensure_future(until_has(theirs, others))
+                await until_has(mine, own)
+                assert await mine.next(0) is None
+                await waiting
+                await theirs.close()
+                await until_has(mine, MANY)
+                await mine.close()
+            elif how == "close":
+                assert len(items_of(client)) == len(MANY), "its user may work on them"
+                await mine.close()
+            else:
+                await membership.release()
+                await until_has(theirs, MANY)
+            if how == "close":
+                assert items_of(client) == []
+                await until_has(theirs, MANY)
+                await theirs.close()
+                again = membership.partitions(MANY)
+                await until_has(again, MANY)
+            else:
+                await until(lambda: not items_of(client))
+
+    asyncio.run(main())
 
 
 def test_what_is_still_being_given_back_is_in_the_way_of_the_next() -> None:

@@ -60,6 +60,7 @@ class Bench:
         self.waits: set[str] = set()
         self.began: list[str] = []
         self.gave: list[HeldState] = []
+        self.holds: list[HeldState] = []
         self.stopped: list[Any] = []
         self.paused: list[float | None] = []
         self.rewritten: list[str] = []
@@ -118,7 +119,8 @@ class Bench:
             elif key in self.waits:
                 continue
             else:
-                crew.ended.append(Ended(key, self.hold(str(key))))
+                self.holds.append(self.hold(str(key)))
+                crew.ended.append(Ended(key, self.holds[-1]))
             del crew.lanes[key]
         if not crew.ended and op.at_most_s != 0.0:
             if op.at_most_s is not None and op.at_most_s <= AGAIN_S:
@@ -404,11 +406,18 @@ def test_an_error_of_what_is_observed_is_shown(bench: Bench) -> None:
     assert isinstance(bench.parts.topic.error, StoreRefused)
 
 
-def test_an_interrupt_is_the_end_of_it() -> None:
-    for number in range(6):
-        bench = Bench()
+@pytest.mark.parametrize("closes", [False, True])
+def test_whatever_strikes_it_another_goes_on(closes: bool) -> None:
+    """The items were held for as long as the membership, and nobody could give them back."""
+    straight = Bench()
+    straight.here("a")
+    steps = len(straight.run().ops)
+    for number in range(steps):
+        bench, closer, again = Bench(), Box(), []
         bench.here("a")
         bench.then = [bench.close]
+        bench.parts.topic.restart = again.append
+        bench.parts.closers.append(closer)
         script = Script(Now=lambda op, at=bench: at.now, Rewrite=1, Beside=lambda op, at=bench: at.beside(op))
         played = play(
             share(bench.parts, Observer(bench.group, bench.box)),
@@ -417,8 +426,38 @@ def test_an_interrupt_is_the_end_of_it() -> None:
             error=KeyboardInterrupt(),
         )
         assert isinstance(played.error, KeyboardInterrupt)
+        assert (bench.parts.over, bench.parts.topic.error is None or bench.parts.closing) == (False, True)
+        assert len(closer.events) == 1
+        held = [one for one in bench.holds if one.remaining(bench.now) > 0]
+        bench.parts.topic.go_on()
+        assert again == [bench.parts.topic]
+        bench.parts.closing |= closes
+        seen: list[Portion] = []
+        own = Listing((Contender("q/a", "id of a", mark=bench.parts.mark, token=7, version=1),))
+        last = bench.run(lambda at=bench, to=seen: to.append(at.shown()), List=own)
+        assert last.error is None
         assert bench.parts.over
-        assert isinstance(bench.parts.topic.error, ClientClosed | Over)
+        assert isinstance(bench.parts.topic.error, Over)
+        assert {*held} <= {*bench.gave}
+        assert bench.rewritten[-1:] in ([""], []), "it has been cleared, if it was not yet"
+        assert not any(one.remaining(bench.now) > 0 for one in bench.holds)
+        if seen:
+            assert [*seen[0].items] == [*bench.items]
+
+
+def test_who_waits_for_the_end_has_another_go_on(bench: Bench) -> None:
+    again: list[Topic] = []
+    bench.parts.topic.restart = again.append
+    bench.parts.lapse()
+    play(closed(bench.parts), Script(Wait=lambda op: setattr(bench.parts, "over", True)))
+    assert again == [bench.parts.topic]
+
+
+def test_a_mistake_is_the_end_of_it(bench: Bench) -> None:
+    bench.close()
+    played = play(share(bench.parts, Observer(bench.group, bench.box)), Script(Now=ZeroDivisionError()))
+    assert isinstance(played.error, ZeroDivisionError)
+    assert bench.parts.over
 
 
 def test_what_drops_it_ends_it(bench: Bench) -> None:
