@@ -139,6 +139,7 @@ class SharingGrant(BaseSharing, Grant):
             items: Names, in any order; each of 1 character to about 1 000 bytes with that of the group.
 
         Raises:
+            LockLost: The membership is lost.
             RuntimeError: This membership shares items already: close that first.
             StoreUnavailable: That was closed, and the store has not taken all of it back yet.
             ValueError: A name does not fit, or is there twice; nothing was sent.

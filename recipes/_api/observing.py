@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from recipes._contract.deadline import Deadline, Expired, duration
 from recipes._programs.observing import Observed, Observer, Over
-from recipes.errors import Closed
+from recipes.errors import Closed, SessionLost
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Program
@@ -54,7 +54,12 @@ class _Observing(Generic[T]):
         """Wait for a state that looks another than the last; not all that changes in a queue is shown."""
         number, *last = self._last
         while True:
-            number, shown = yield from observer.next(number)
+            try:
+                number, shown = yield from observer.next(number)
+            except SessionLost:  # this is a child of the process: the next call begins anew
+                self._runtime.hub.leave(self._observed, observer)
+                self._joined, self._last = None, (0,)
+                raise
             seen = observer.topic.view(shown, self._shown)
             if last != [seen]:
                 return number, seen
@@ -91,7 +96,7 @@ class Observing(_Observing[T]):
         Raises:
             Closed: It was closed, by this thread or task or another.
             ClientClosed: The client was closed.
-            SessionLost: In a child of the process that began to observe: begin anew.
+            SessionLost: In a child of the process that began to observe; the next call begins anew.
             StoreRefused: The store said no.
         """
         try:

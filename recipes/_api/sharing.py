@@ -82,6 +82,8 @@ class BasePartitions(ABC, Generic[AnyGrant]):
         self._begun: tuple[Observer, Call, Call] | None = None
         self._given: tuple[int, Assignment[AnyGrant]] = 0, Assignment({}, {}, {})
         before: BasePartitions[AnyGrant] | None = membership._partitions  # noqa: SLF001 - the two are one
+        if self._hold.lost(self._runtime.now()) is not None:
+            raise lost()
         if before is not None and before._active:  # noqa: SLF001 - one of this class
             if before._parts.closing:  # noqa: SLF001 - one of this class
                 said = "what was closed of this membership is not all given back yet; ask again soon"

@@ -290,7 +290,8 @@ async def test_the_asyncio_client_too() -> None:
 
 def test_the_child_has_no_share_and_the_parent_keeps_its_own() -> None:
     with recipes.connect("memory://") as client:
-        partitions = client.group("workers").join().partitions(["a", "b"])
+        membership = client.group("workers").join()
+        partitions = membership.partitions(["a", "b"])
         assignment = next(partitions)
 
         def look() -> list[Any]:
@@ -300,9 +301,16 @@ def test_the_child_has_no_share_and_the_parent_keeps_its_own() -> None:
             except LockLost as lost:
                 seen.append(lost.reason)
             partitions.close()
-            return seen
+            try:
+                membership.partitions(["a", "b"])
+            except LockLost as lost:
+                seen.append(lost.reason)
+            with client.group("workers").join() as anew, anew.partitions(["c"]) as share:
+                while not (found := share.next(timeout=10)):
+                    assert found is not None
+                return [*seen, *found]
 
-        assert in_child(look) == [False, False, "forked"]
+        assert in_child(look) == [False, False, "forked", "forked", "c"]
         assert [*assignment] == ["a", "b"]
         assert all(grant.verify() for grant in assignment.values())
         assert partitions.next(timeout=0.05) is None

@@ -311,10 +311,13 @@ def test_a_child_of_the_process_is_told_and_starts_anew(client: Client) -> None:
     hub = client._runtime.hub
     (topic, _) = hub._watched[X]
     hub.after_fork()
-    with pytest.raises(SessionLost, match="forked"):
+    with pytest.raises(SessionLost, match=r"forked.* the next call opens another"):
         seen.next()
     with observing(client) as anew:
         assert anew.next() == []
+        assert seen.next() == []
+        grant = client.lock("x").acquire()
+        assert seen.next() == anew.next() == [grant.token]
     seen.close()
     assert topic.observers == {}
 
