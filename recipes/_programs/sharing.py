@@ -308,8 +308,10 @@ def _take_part(parts: Partitioning, observer: Observer) -> Program[None]:
             return
         if left <= 0:
             raise parts.lost()
-        if not parts.look(observer.look()) and not (yield from verify(member)):
-            raise parts.lost()
+        if not parts.look(observer.look()):
+            if not (yield from verify(member)):
+                raise parts.lost()
+            continue  # what came while that was asked again is not notified once more
         pause = parts.show(now) if parts.arrange(now) else 0.0
         for error in (yield from parts.run(min(left, pause))):
             raise error

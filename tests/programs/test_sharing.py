@@ -400,6 +400,35 @@ def test_one_that_is_not_listed_any_more_asks_whether_it_is_a_member(bench: Benc
     assert all(len(one.items) == 8 for one in seen), "and lets go of nothing meanwhile"
 
 
+def test_what_comes_while_it_asks_whether_it_is_a_member_is_seen(bench: Bench) -> None:
+    """Asking again for an answer that was lost drops what is notified meanwhile."""
+    seen: list[Portion] = []
+
+    def comes_back(op: Any) -> Checked:
+        bench.here("a", "b")
+        bench.box.events.clear()
+        return Checked(True, frozenset())
+
+    bench.here("a")
+    bench.run(lambda: bench.here("b"), lambda: seen.append(bench.shown()), Check=comes_back)
+    assert [*seen[0].items] == bench.own("a", "b")
+
+
+def test_one_that_is_closed_while_it_asks_whether_it_is_a_member_waits_no_more(bench: Bench) -> None:
+    waited: list[bool] = []
+
+    def closed_meanwhile(op: Any) -> Checked:
+        bench.close()
+        return Checked(True, frozenset())
+
+    bench.here("a")
+    bench.run(
+        lambda: bench.here("b"), lambda: waited.append(bench.rewritten[-1] != ""), Check=closed_meanwhile
+    )
+    assert waited in ([], [False])
+    assert bench.parts.over
+
+
 def test_an_error_of_what_is_observed_is_shown(bench: Bench) -> None:
     bench.here("a")
     bench.run(lambda: bench.group.fail(StoreRefused("s", "no")), lambda: None)
