@@ -260,6 +260,21 @@ def test_one_that_waits_for_what_is_not_its_own_any_more_stops_waiting(bench: Be
     assert {*bench.stopped} == left
 
 
+def test_those_that_share_other_items_change_nothing_as_they_come(bench: Bench) -> None:
+    numbers: list[int] = []
+    bench.here("a")
+    bench.run(lambda: bench.here("a", elsewhere="b"), lambda: numbers.append(bench.parts.topic.shown[0]))
+    assert numbers == [1]
+
+
+def test_one_that_ends_waits_for_nothing_any_more(bench: Bench) -> None:
+    bench.waits = {"i3"}
+    bench.here("a")
+    bench.run(lambda: None)
+    assert bench.stopped == ["i3"]
+    assert len(bench.gave) == 7
+
+
 def test_an_item_that_is_lost_is_asked_for_again(bench: Bench) -> None:
     seen: list[Portion] = []
 
