@@ -164,7 +164,7 @@ class Sentinels(Place):
             address = _text(found[0]), int(found[1])
             role = yield Ask(address, ("ROLE",))
             if isinstance(role, Exception):
-                said = f"master {named(address)}: {_why(role)}"
+                said, found = f"master {named(address)}: {_why(role)}", role
             elif _text(role[0]) != "master":
                 said = f"{named(address)}, which sentinel {named(sentinel)} names, is a {_text(role[0])}"
             else:

@@ -172,20 +172,27 @@ def test_a_server_that_takes_all_the_time_is_asked_last_the_next_time() -> None:
     assert [one[0].address for one in asked] == [B, B]
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (AuthenticationError("WRONGPASS"), StoreDenied),
-        (StoreDenied("redis", "WRONGPASS"), StoreDenied),
-        (StoreUntrusted("redis", "expired"), StoreUntrusted),
-        (GONE, StoreUnavailable),
-    ],
-)
+WHY = [
+    (AuthenticationError("WRONGPASS"), StoreDenied),
+    (StoreDenied("redis", "WRONGPASS"), StoreDenied),
+    (StoreUntrusted("redis", "expired"), StoreUntrusted),
+    (GONE, StoreUnavailable),
+]
+
+
+@pytest.mark.parametrize(("error", "kind"), WHY)
 def test_why_no_server_says_anything_shows_in_the_error(error: Exception, kind: type[Exception]) -> None:
     for place in (watching(A, B), Cluster([A, B])):
         with pytest.raises(kind, match=r"b:2: (WRONGPASS|expired|refused)") as raised:
             drive(place.server_of("x"), lambda _: error)
         assert type(raised.value) is kind
+
+
+@pytest.mark.parametrize(("error", "kind"), WHY)
+def test_why_a_master_says_nothing_shows_in_the_error(error: Exception, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"master c:3: (WRONGPASS|expired|refused)") as raised:
+        drive(watching(A).server_of("x"), replies({A: [b"c", b"3"], C: error}))
+    assert type(raised.value) is kind
 
 
 def answering(ask: Ask) -> Any:
