@@ -188,6 +188,7 @@ class Wire:
         self._free: dict[tuple[Address, int], deque[Any]] = {}
         self._links: weakref.WeakSet[Any] = weakref.WeakSet()
         self._hears: int = 0  # the id of the listener's connection, on its server
+        self._left: Address | None = None  # where what is listened to is not what requests need
         self._disturbed_at = -NEWS_S
 
     # Requests.
@@ -271,8 +272,7 @@ class Wire:
         if elsewhere is not None:
             there = _Manner(manner.until, manner.wants, redirected=True, asking=elsewhere.once)
             return (yield from self._on(elsewhere.address, [part], there))[0]
-        if _word(error) in _ELSEWHERE:
-            self._lost(address)
+        self._weigh(error, address)
         return meaning(self._settings.label, error)
 
     def _exchange(self, link: Any, commands: list[Words], manner: _Manner) -> Steps[list[Any]]:
@@ -421,6 +421,14 @@ class Wire:
         self._place.lost(address)
         self._drain(address)
 
+    def _weigh(self, error: Exception, address: Address) -> None:
+        """Note what a server says of itself: it is no master, or it does not have the listener."""
+        elsewhere = _word(error) in _ELSEWHERE
+        if elsewhere:
+            self._lost(address)
+        if elsewhere or _said(error) == _NO_LISTENER:
+            self._left = address
+
     def close(self) -> None:
         """Close what is free; what is in use finds its end, and is closed by those that use it."""
         self.closed = True
@@ -458,6 +466,7 @@ class Wire:
         if known["role"] != "master":
             link.close()
             self._lost(link.address)
+            self._left = link.address
             raise StoreUnavailable(self._settings.label, "the server is a replica now", unsent=True)
         up_s = int(known["uptime_in_seconds"])  # rounded down; by a clock that may have been set back
         if known.get("master_replid2", NEVER) == NEVER and up_s >= 0:
@@ -487,8 +496,7 @@ class Wire:
         for reply in replies:
             if isinstance(reply, Exception):
                 link.close()
-                if _word(reply) in _ELSEWHERE:
-                    self._lost(link.address)
+                self._weigh(reply, link.address)
                 raise meaning(self._settings.label, reply, unsent=True)
         return replies
 
@@ -506,7 +514,7 @@ class Wire:
     def listen(self, link: Any) -> Steps[None]:
         """Listen on a connection, and on others when it is lost, until closed."""
         while link is not None:
-            self._hears = link.hears
+            self._hears, self._left = link.hears, None
             broken = False
             try:
                 yield from self._hear(link)
@@ -527,7 +535,7 @@ class Wire:
         """Notify of what arrives, until nothing does, and a ping is not answered either.
 
         A former master that is cut off from the others answers for as long as it lives: once requests have
-        found another server, that one is listened to.
+        found another server, or what has the same name by now, that one is listened to.
         """
         within_s, asked = self._settings.silence_s, False
         looked_at = boot_time()
@@ -535,7 +543,7 @@ class Wire:
             message = yield Hear(link, within_s)
             if boot_time() - looked_at >= within_s:
                 looked_at = boot_time()
-                if self._place.known(self.channel) not in (None, link.address):
+                if link.address == self._left or self._place.known(self.channel) not in (None, link.address):
                     return
                 if self._tracks_no_more():
                     self._disturb()

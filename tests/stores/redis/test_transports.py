@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import socket
 import threading
@@ -745,6 +746,48 @@ def test_a_key_is_not_tracked_for_a_listener_that_was_lost(connect: Connect) -> 
         error = raised(api, Track("lock:a", "a/-1", Box()))
     assert isinstance(error, StoreUnavailable)
     assert error.unsent
+
+
+def test_a_listener_that_the_server_of_its_name_does_not_have_connects_anew(connect: Connect) -> None:
+    """The name stands for another server now, and the one before answers on."""
+    ids = iter((7, 8))
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        if words[1] == "ID":
+            return next(ids)
+        return "+OK" if words[-1] == "8" else "-ERR The client ID you want redirect to does not exist"
+
+    with Redis(CLIENT=answer, TYPE="+string", GET="theirs") as redis:
+        api = connect(redis.port, silence_s=0.05)
+        api.ask(BEGIN)
+        api.listener(redis)
+        assert isinstance(raised(api, Track("lock:a", "a/-1", Box())), StoreUnavailable)
+        api.listener(redis)
+        found = None
+        while found is None:  # until it listens to that
+            with contextlib.suppress(StoreUnavailable):
+                found = api.ask(Track("lock:a", "a/-1", Box()))
+        assert found == b"theirs"
+
+
+@pytest.mark.parametrize("found_by", ["an answer", "what begins a connection", "its role"])
+def test_a_listener_leaves_a_server_that_is_no_master_any_more(
+    connect: Connect, found_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = Box()
+    with Redis(WAIT=1) as redis:
+        api = connect(redis.port, silence_s=0.05, grace_s=20.0, replicas=1)
+        api.ask(BEGIN)
+        api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        monkeypatch.setattr("recipes.stores.redis.wire.IDLE_S", -1.0)
+        if found_by == "its role":
+            redis.facts["replication"] = redis.facts["replication"].replace("master\r", "slave\r")
+        else:
+            redis.answers["GET" if found_by == "an answer" else "INFO"] = "-MASTERDOWN it is a replica"
+        assert isinstance(raised(api, GET), StoreUnavailable)
+        assert api.event(box) == Disturbed()
+        assert api.listener(redis)
 
 
 # The end.
