@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import threading
@@ -31,6 +32,7 @@ class QueueConnection(Connection):
         self.session = session
         session.on_listen = self._poke
         self._listener: threading.Thread | None = None
+        self._ended = False  # it could not be started, or somebody ended it
         self._closed = threading.Event()
         self._waking, self._woken = socket.socketpair()
         for end in (self._waking, self._woken):
@@ -40,8 +42,11 @@ class QueueConnection(Connection):
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
         assert isinstance(request, Command), f"{request!r} should be a Command"
+        if self._ended and not self._closed.is_set():
+            with contextlib.suppress(StoreUnavailable):  # the next request tries again
+                self._listen()
         reply = self.session.carry_out(request, timeout_s)
-        if isinstance(request.op, Open):
+        if isinstance(request.op, Open) and self._listener is None:
             self._listen()
         return reply
 
@@ -61,11 +66,12 @@ class QueueConnection(Connection):
             one.close()
 
     def _listen(self) -> None:
-        self._listener = threading.Thread(target=self._hear, name="recipes-listener", daemon=True)
+        self._listener = threading.Thread(target=self._work, name="recipes-listener", daemon=True)
+        self._ended = False
         try:
             start(self._listener)
         except OSError as error:
-            self._listener = None
+            self._listener, self._ended = None, True
             raise StoreUnavailable(self.session.label, str(error)) from error
 
     def _poke(self) -> None:
@@ -76,6 +82,14 @@ class QueueConnection(Connection):
             self._waking.send(b".")
         except OSError:  # it is poked already, or the connection is closed
             pass
+
+    def _work(self) -> None:
+        try:
+            self._hear()
+        except BaseException:
+            self._ended = True
+            self.session.subscriptions.disturb()
+            raise
 
     def _hear(self) -> None:
         session = self.session

@@ -171,6 +171,7 @@ class RedisConnection(Connection):
         self._wire = Wire(settings)
         self._over = threading.Event()
         self._listeners: dict[str, threading.Thread] = {}
+        self._ended = False  # the thread that listened was, by somebody
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
@@ -180,7 +181,10 @@ class RedisConnection(Connection):
                 raise StoreUnavailable(self._settings.label, "this connection is closed", unsent=True)
             if isinstance(request, Sure) and request.bell and not self._listeners:
                 self._wire.channel = request.bell
-                self._listen(deadline)
+                self._listen(self._drive(self._wire.subscribed(), deadline))
+            elif self._ended and not self._listeners:
+                with contextlib.suppress(StoreUnavailable):  # the next request tries again
+                    self._listen(None)
         return self._drive(self._wire.carry_out(request, boot_time() + timeout_s), deadline)
 
     def forget(self, mailbox: Mailbox) -> None:
@@ -195,22 +199,27 @@ class RedisConnection(Connection):
         if listener is not None and listener is not threading.current_thread():
             listener.join(CLOSE_WITHIN_S)
 
-    def _listen(self, deadline: float) -> None:
-        """Subscribe, before anything is asked, and have a thread listen; of two at once the first stays."""
-        link = self._drive(self._wire.subscribed(), deadline)
+    def _listen(self, link: Any) -> None:
+        """Have a thread listen, subscribed before anything is asked; of two at once the first stays."""
         # After an interrupt there is a thread that listens, or a connection that is dropped, and so closed.
         listener = threading.Thread(target=self._hear, args=(link,), name="recipes-listener", daemon=True)
         try:
             start(listener)
         except OSError as error:
-            link.close()
+            if link is not None:
+                link.close()
             raise StoreUnavailable(self._settings.label, str(error), unsent=True) from error
 
     def _hear(self, link: Any) -> None:
         if self._listeners.setdefault("now", threading.current_thread()) is not threading.current_thread():
-            link.close()
+            if link is not None:
+                link.close()
             return
-        self._drive(self._wire.listen(link), None)
+        try:
+            self._drive(self._wire.listen(link), None)
+        finally:
+            self._ended = True
+            self._listeners.clear()
 
     def _drive(self, steps: Steps[Any], deadline: float | None) -> Any:
         """Take the steps; without a deadline each has as long as the listener's silence."""

@@ -128,7 +128,9 @@ class AsyncRedisConnection(AsyncConnection):
                 raise StoreUnavailable(self._settings.label, "this connection is closed", unsent=True)
             if isinstance(request, Sure) and request.bell and self._listener is None:
                 self._wire.channel = request.bell
-                await self._listen(deadline)
+                await self._subscribe(deadline)
+            elif self._listener is not None and self._listener.done():  # somebody ended it
+                self._listen(None)
         until = boot_time() + timeout_s
         turns = self._turns(request)
         if turns is None:
@@ -166,12 +168,15 @@ class AsyncRedisConnection(AsyncConnection):
             self._listener.cancel()
             await asyncio.wait([self._listener], timeout=CLOSE_WITHIN_S)
 
-    async def _listen(self, deadline: float) -> None:
+    async def _subscribe(self, deadline: float) -> None:
         """Subscribe, before anything is asked, and have a task listen; of two at once the first stays."""
         link = await self._drive(self._wire.subscribed(), deadline)
         if self._listener is not None or self._wire.closed:
             link.close()
-            return
+        else:
+            self._listen(link)
+
+    def _listen(self, link: Any) -> None:
         hearing = self._drive(self._wire.listen(link), None)
         start = asyncio.get_running_loop().create_task
         self._listener = Context().run(start, hearing, name="recipes-listener")  # as `AsyncRuntime` does

@@ -511,9 +511,14 @@ class Wire:
         link.hears = self._accepted(link, replies)[0]
         return link
 
-    def listen(self, link: Any) -> Steps[None]:
-        """Listen on a connection, and on others when it is lost, until closed."""
-        while link is not None:
+    def listen(self, link: Any = None) -> Steps[None]:
+        """Listen on a connection (None: on a new one), and on others when it is lost, until closed."""
+        while True:
+            if link is None:
+                link = yield from self._reconnected()
+                self._disturb()
+            if link is None:
+                return
             self._hears, self._left = link.hears, None
             broken = False
             try:
@@ -525,11 +530,10 @@ class Wire:
             finally:
                 self._hears = 0
                 link.close()
-            self._disturb()
+                self._disturb()
+            link = None
             if broken and not self.closed:
                 yield Pause(RETRY_S)
-            link = yield from self._reconnected()
-            self._disturb()
 
     def _hear(self, link: Any) -> Steps[None]:
         """Notify of what arrives, until nothing does, and a ping is not answered either.

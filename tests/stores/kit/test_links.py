@@ -12,7 +12,7 @@ import pytest
 
 from recipes import StoreUnavailable
 from recipes._contract.operations import End, Enqueue, Entry, List, Open, Renew, Rewrite, Ticket, Withdraw
-from recipes._contract.wakeups import Changed, Event, Gone
+from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.stores._kit.blocking import QueueConnection
 from recipes.stores._kit.cell import Drop, Keep, Take
@@ -33,6 +33,13 @@ class Box:
     def post(self, event: Event) -> None:
         self.events.append(event)
         self.rang.set()
+
+
+class Ending(Box):
+    """Where the thread that delivers an event is ended."""
+
+    def post(self, event: Event) -> None:
+        raise SystemExit
 
 
 class Hanging(JsonSession):
@@ -110,8 +117,8 @@ def connection(path: str) -> Iterator[Callable[[str], QueueConnection]]:
         one.close()
 
 
-def join(connection: QueueConnection, session: str, box: Any = MAILBOX) -> Entry:
-    ticket = Ticket("x", "lock", f"id-{session}")
+def join(connection: QueueConnection, session: str, box: Any = MAILBOX, queue: str = "x") -> Entry:
+    ticket = Ticket(queue, "lock", f"id-{session}")
     entry: Entry = connection.ask(Command(Enqueue(ticket, EXCLUSIVE), session, box), 5.0).mine
     return entry
 
@@ -216,6 +223,30 @@ def test_a_listener_whose_connection_is_closed_as_it_looks_ends(connection: Any)
     a.session.listen(Box(), "x/1")
     a._listener.join(5)
     assert not a._listener.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_listener_that_somebody_ends_disturbs_and_is_replaced(
+    connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, box, other = connection("a"), connection("b"), Ending(), Box()
+    first = join(a, "a")
+    ended = b._listener
+    b.session.listen(other, join(a, "a", queue="y").ref)
+    b.session.listen(box, first.ref)
+    a.ask(Command(Rewrite(first, "downgraded"), "a", MAILBOX), 5.0)
+    ended.join(5)
+    assert not ended.is_alive()
+    assert other.rang.wait(5)
+    assert other.events == [Disturbed()]
+    watching = Box()
+    with monkeypatch.context() as patched:
+        refuse(patched, "recipes-listener")
+        join(b, "b", watching)
+    b.ask(Command(List("x", 5), "b", MAILBOX), 5.0)
+    a.ask(Command(Withdraw(first.ticket, first), "a", MAILBOX), 5.0)
+    assert watching.rang.wait(5)
+    assert watching.events == [Gone(first.ref)]
 
 
 def test_a_session_says_by_itself_that_nothing_is_heard(path: str) -> None:

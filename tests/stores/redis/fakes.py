@@ -13,7 +13,7 @@ import uvloop
 from recipes.stores.redis.access import Access
 from recipes.stores.redis.blocking import RedisConnection
 from recipes.stores.redis.places import One
-from recipes.stores.redis.requests import Command, Run, Sure
+from recipes.stores.redis.requests import Command, Listen, Run, Sure
 from recipes.stores.redis.tasks import AsyncRedisConnection
 from recipes.stores.redis.wire import Settings
 from tests.stores.etcd.fakes import Box, HungUp, Server
@@ -71,6 +71,13 @@ def encoded(reply: Any) -> bytes:
     if data[:1] in (b"-", b"+"):
         return data + b"\r\n"
     return b"$%d\r\n%s\r\n" % (len(data), data)
+
+
+class Ending(Box):
+    """Where the thread that delivers an event is ended."""
+
+    def post(self, event: Any) -> None:
+        raise SystemExit
 
 
 class Redis(Server):
@@ -196,6 +203,14 @@ class BlockingApi:
         """Return the next connection that subscribes."""
         return redis.listening.get(timeout=5)
 
+    def end_listener(self, peer: Peer) -> None:
+        """End the thread that listens, as it delivers an event."""
+        (listener,) = self.connection._listeners.values()
+        self.ask(Listen(("a/9",), Ending()))
+        peer.ring("a c9")
+        listener.join(5)
+        assert not listener.is_alive()
+
     def close(self) -> None:
         self.connection.close()
 
@@ -253,6 +268,16 @@ class AsyncApi:
             return await asyncio.to_thread(redis.listening.get, timeout=5)
 
         return self.runner.run(wait())
+
+    def end_listener(self, peer: Peer) -> None:
+        """Cancel the task that listens, as other code may cancel all."""
+
+        async def cancel() -> None:
+            (listener,) = (task for task in asyncio.all_tasks() if task.get_name() == "recipes-listener")
+            listener.cancel()
+            await asyncio.wait([listener])
+
+        self.runner.run(cancel())
 
     def close(self) -> None:
         self.runner.run(self.connection.close())

@@ -653,6 +653,25 @@ def test_a_listener_that_hears_no_message_disturbs_and_listens_again(
         assert found == Gone("a/1")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_listener_that_somebody_ends_disturbs_and_is_replaced(connect: Connect) -> None:
+    box = Box()
+    with Redis() as redis:
+        api = connect(redis.port)
+        api.ask(BEGIN)
+        peer = api.listener(redis)
+        api.ask(Listen(("a/1",), box))
+        api.end_listener(peer)
+        assert api.event(box) == Disturbed()
+        assert api.ask(GET) == b"OK"
+        peer, found = api.listener(redis), Disturbed()
+        while found == Disturbed():
+            api.ask(Listen(("a/1",), box))
+            peer.ring("a g1")
+            found = api.event(box)
+        assert found == Gone("a/1")
+
+
 def test_a_listener_that_is_not_answered_disturbs_and_listens_again(connect: Connect) -> None:
     box = Box()
     with Redis(PING=NOTHING) as redis:
