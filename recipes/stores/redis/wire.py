@@ -447,7 +447,7 @@ class Wire:
         try:
             link = yield Dial(address, access, self._links)
         except Exception as error:
-            self._lost(address)
+            self._place.lost(address)
             raise meaning(self._settings.label, error, unsent=True) from None
         if self.closed:  # it may have been meanwhile
             link.close()

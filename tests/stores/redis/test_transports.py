@@ -119,6 +119,17 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used(connect: Conn
         assert redis.connections == 2
 
 
+def test_a_connection_that_is_free_outlives_one_that_cannot_be_made(connect: Connect) -> None:
+    access = Access(credentials=Credentials.given("redis", {"username": "me", "password": "pass"}))
+    with Redis() as redis:
+        api = connect(redis.port, access=access)
+        assert api.ask(GET) == b"OK"
+        redis.answers["AUTH"] = "-WRONGPASS the password has been changed"
+        assert isinstance(raised(api, Scan("*")), StoreDenied)
+        assert api.ask(GET) == b"OK"
+        assert redis.connections == 2
+
+
 def test_keys_are_found_by_their_pattern(connect: Connect) -> None:
     def answer(peer: Peer, words: list[str]) -> Any:
         assert words[2:4] == ["MATCH", "lock:*"]
