@@ -10,6 +10,8 @@ import pytest
 import redis
 
 from integration import servers
+from integration.needing import needed
+from integration.redis_faults.nodes import Kept
 from recipes._contract.connection import Batch
 from recipes._contract.operations import End, Write
 from recipes.errors import SessionLost
@@ -183,6 +185,20 @@ def test_a_first_write_that_arrives_after_its_session_has_ended_is_not_done(queu
     queue.server.delete(receipt)
     with pytest.raises(SessionLost):
         writing.send(reply)
+
+
+@pytest.mark.parametrize("watch", [0, 1])
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_value_is_not_read_from_a_server_that_is_a_replica_now(
+    watch: int, joined: bool, prefix: str
+) -> None:
+    with needed("redis-7", Kept) as server, server.client() as client:
+        queue = Queue(client, prefix)
+        if joined:
+            queue.join("first")
+        server.ask("REPLICAOF", server.host, 1)
+        with pytest.raises(redis.ResponseError, match="read only replica"):
+            queue.act("get", "first", watch)
 
 
 @pytest.mark.parametrize(

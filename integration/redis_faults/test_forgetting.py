@@ -55,7 +55,8 @@ def test_fault_21_memory_is_used_up(lab: Lab) -> None:
     one, other = lab.client(session_timeout=9.0), lab.client(session_timeout=9.0)
     kept, released, taken = (one.acquire(name) for name in ("kept", "released", "taken"))
     waiting = other.start_acquire("taken")
-    assert eventually(lambda: len(lab.contenders()) == 4, SOON_S)
+    party = other.start(other.client.barrier("meeting", 2).wait)
+    assert eventually(lambda: len(lab.contenders()) == 5, SOON_S)
     lab.server.ask("CONFIG", "SET", "maxmemory", 1)
     with pytest.raises(recipes.StoreFull):
         one.acquire("another", timeout=SOON_S)
@@ -64,11 +65,13 @@ def test_fault_21_memory_is_used_up(lab: Lab) -> None:
     assert released.release()
     assert not kept.wait_lost(12.0), "it should be renewed"
     assert not waiting.done(), "it looks at the queue now and then, and is not thrown out"
+    assert not party.done()
     assert kept.verify()
     assert taken.release()
     assert waiting.result(SOON_S).release()
     lab.server.ask("CONFIG", "SET", "maxmemory", 0)
     assert lab.client().acquire("released", timeout=SOON_S).token > released.token
+    assert {one.call(one.client.barrier("meeting", 2).wait), party.result(SOON_S)} == {0, 1}
 
 
 def test_fault_04_the_server_stands_still_for_longer_than_a_session(lab: Lab) -> None:

@@ -383,12 +383,11 @@ if starting > 0 and grants then
   return {'starting', math.ceil(starting / 1000)}
 end
 -- Once a run has written, Redis lets it go on with its memory used up: what is held can be renewed and released,
--- and what waits be granted.
+-- and what waits be granted. A server that is a replica by now refuses.
+if act ~= 'join' and act ~= 'put' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
 local of_value = act == 'get' or act == 'put'
-if not of_value and act ~= 'join' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
 local missing = call('EXISTS', M) == 0  -- it was deleted, or evicted; or Q and E are another program's
-if missing and act == 'get' then call('DEL', Q, E)  -- there are none: so a server that is a replica by now refuses
-elseif missing and act ~= 'put' then
+if missing and not of_value then
   for _, key in ipairs({Q, E}) do
     local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
     if first.err or first[1] ~= first[2] then  -- a token is its own score
