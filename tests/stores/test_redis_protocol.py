@@ -543,6 +543,18 @@ def test_the_end_removes_what_a_withdrawal_that_is_on_its_way_may_leave(redis: R
     assert len(asked[0].parts) == 1, "the session alone: what was removed is not removed again"
 
 
+def test_what_is_about_to_join_as_the_session_ends_does_not_join(redis: RedisProtocol) -> None:
+    """The end does not know of it: it would stand until its lease is over."""
+    joining = [
+        redis.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT),
+        redis.probe(Probe(TICKET, SHARED), CONTEXT),
+    ]
+    feed(redis.end(End(), CONTEXT), (1,))
+    for one in joining:
+        with pytest.raises(SessionLost, match="ended"):
+            next(one)
+
+
 @pytest.mark.parametrize(("there", "replicas", "told"), [(2, 0, True), (2, 2, False), (0, 0, False)])
 def test_a_server_with_more_replicas_than_have_to_acknowledge_is_told_of(
     there: int, replicas: int, told: bool

@@ -107,6 +107,7 @@ class RedisProtocol(StoreProtocol):
         self._evictions = itertools.count(1)
         self._evicting: dict[tuple[str, int], int] = {}  # by queue and token: the number of the eviction
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
+        self._ended = False
 
     # The session.
 
@@ -162,6 +163,7 @@ class RedisProtocol(StoreProtocol):
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Remove all that this session has."""
         del op, context
+        self._ended = True  # first: what another thread notes as joining from here on is not joined
         mine = self._keys.session(self.session_id)
         parts: list[Request[Any]] = [
             self._remove(queue, one, token) for one, (queue, token) in self._stands.copy().items()
@@ -200,6 +202,8 @@ class RedisProtocol(StoreProtocol):
         if context.again:
             self._twice.add(ticket.id)
         self._stands[ticket.id] = ticket.queue, None  # first: a renewal that overtakes this one names it too
+        if self._ended:
+            raise SessionLost(ENDED)
         blocking = rule.depth if rule.weight is None else 1  # what takes permits watches the one ahead
         arm = blocking if only is None and blocking <= DEEPEST else 0
         reply = yield from self._asked(
