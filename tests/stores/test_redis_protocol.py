@@ -462,6 +462,17 @@ def test_a_write_that_was_given_up_is_settled(redis: RedisProtocol) -> None:
     assert asked.result is False
 
 
+def test_a_guarded_write_that_was_given_up_is_settled_without_its_guards(redis: RedisProtocol) -> None:
+    """Else a server that has just started would not read the value for as long as it grants nothing."""
+    write = Write(KEY, b"new", 1, guards=(Guard(MINE),))
+    with pytest.raises(StoreUnavailable):
+        feed(redis.write(write, CONTEXT), CUT)
+    asked = feed(redis.settle(Settle(write), CONTEXT), [1, b"9", b"", None, b"0", 1])
+    assert arguments(asked[0]) == (1, "", 0, b"", 0, b"new")
+    assert len(asked[0].keys) == 7
+    assert asked.result is False
+
+
 @pytest.mark.parametrize("how", ["written", "settled"])
 def test_a_write_whose_receipt_the_end_has_replaced_says_that_the_session_has_ended(
     redis: RedisProtocol, how: str

@@ -415,7 +415,8 @@ class RedisProtocol(StoreProtocol):
 
     def _put(self, put: Exchange) -> Steps[Exchanged]:
         write = put.write
-        queues = [guard.entry.ticket.queue for guard in write.guards]
+        guards = () if put.settles else write.guards  # by which a server that starts would have it wait
+        queues = [guard.entry.ticket.queue for guard in guards]
         if self._polls and not self._keys.together(write.key, *queues):
             raise StoreRefused(
                 self._label,
@@ -432,7 +433,7 @@ class RedisProtocol(StoreProtocol):
             "put",
             *(int(put.settles), "" if write.if_version is None else write.if_version),
             *(put.expected, put.receipt, int(write.data is None), write.data or b""),
-            *(word for guard in write.guards for word in (guard.entry.token, int(guard.unchanged))),
+            *(word for guard in guards for word in (guard.entry.token, int(guard.unchanged))),
             keys=keys,
         )
         done, version, receipt, data, stored, guarded = self._checked((yield run))
