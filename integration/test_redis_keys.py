@@ -95,6 +95,16 @@ def test_a_holder_without_its_place_is_not_renewed(queue: Queue, kind: str, miss
     assert queue.act("touch", "first", token) == [0]
 
 
+def test_a_holder_whose_place_is_gone_leaves_without_the_one_that_came_since(queue: Queue) -> None:
+    first, _ = queue.join("first")
+    queue.server.delete(*queue.keys[1:3])
+    second, ahead = queue.join("second")
+    assert ahead == 0
+    assert queue.act("remove", "first", "first", first, 0) == 1
+    assert queue.act("touch", "second", second) == [1]
+    assert queue.server.get(queue.keys[0]) == b"second/second"
+
+
 def test_what_waits_does_not_prolong_the_key_of_the_readers_that_hold(queue: Queue) -> None:
     reader, _ = queue.join("reader", "R")
     writer, _ = queue.join("writer", ttl_ms=600_000)

@@ -4,5 +4,5 @@ redis-cli ACL SETUSER reports on ">$(cat password)" \
     +subscribe +publish +client\|id +client\|tracking \
     +set +setnx +get +del +exists +type +pexpire +pexpireat +pttl +persist \
     +hset +hget +hmget +hdel +hexists \
-    +zadd +zrem +zcard +zcount +zrange +zrank +zscore \
+    +zadd +zrem +zcount +zrange +zrank +zscore \
     +zrangebyscore +zrevrangebyscore +zrangebylex +zremrangebylex

@@ -40,10 +40,11 @@ if act == 'join' and starting <= 0 and call('EXISTS', Q, E, W, KEYS[6]) == 0 the
   if not plain or call('SET', K, value, 'PX', ttl, 'NX') then
     return {add(id, kind, ARGV[9], ARGV[10], call('HGET', M, 'last'), plain and value or nil), 0, -1, {}}
   end
-elseif act == 'remove' and ARGV[8] ~= '' and ARGV[9] == '0' and call('ZCARD', Q) == 1 and call('EXISTS', W) == 0 then
+elseif act == 'remove' and ARGV[8] ~= '' and ARGV[9] == '0' and call('EXISTS', W) == 0 then
   local id, token = ARGV[7], ARGV[8]
-  local got = call('HMGET', M, 'i:' .. id, 'held')
-  if got[1] == token and (not plain or (got[2] and redis.pcall('GET', K) == got[2])) then
+  local there = call('ZRANGE', Q, 0, 1)
+  local got = there[1] == token and not there[2] and call('HMGET', M, 'i:' .. id, 'held')
+  if got and got[1] == token and (not plain or (got[2] and redis.pcall('GET', K) == got[2])) then
     call('DEL', Q, E, plain and K or Q)
     call('HDEL', M, token, 'd' .. token, 'i:' .. id, 'm' .. token, 'v' .. token, 'o' .. token, 'n' .. token, 'held')
     return 1
