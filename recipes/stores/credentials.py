@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
 from recipes._run.waiting import acquire
@@ -16,6 +16,7 @@ from recipes.stores.secret import Secret
 
 __all__ = ["Asker", "Credentials", "apart"]
 
+T = TypeVar("T")
 NAMES = frozenset(("username", "password"))
 """The options."""
 _WITHOUT_USERS = ("memory", "sqlite")  # an @ there belongs to a name or a path
@@ -27,11 +28,12 @@ class Credentials:
 
     username: str = field(repr=False)
     source: Secret | Callable[[], str] = field(repr=False)
-    asker: Asker = field(init=False, repr=False, compare=False)
+    asker: Asker[Secret] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make the one asker of all connections."""
-        object.__setattr__(self, "asker", Asker(self))
+        known = self.source if isinstance(self.source, Secret) else None
+        object.__setattr__(self, "asker", Asker(self.password, known))
 
     def password(self, store: str) -> Secret:
         """Return the password; may block if it comes from a callable.
@@ -90,18 +92,23 @@ class Credentials:
         return cls(username, source)
 
 
-class Asker:
+class Asker(Generic[T]):
     """Asks for the password where nothing waits that must not: a callable in a thread, one at a time.
 
     All connections with the same credentials share it, so that a callable that hangs does so in one thread.
     A call that comes while an answer is on its way gets that one.
+
+    Args:
+        find: Is called with the store's name, and returns the password, or all that there is to log in with.
+        known: What that is, if nothing is to be called.
+        what: Names in errors what is called.
     """
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    def __init__(self, find: Callable[[str], T], known: T | None = None, what: str = "password()") -> None:
+        self._find, self._known, self._what = find, known, what
         self._under_way: dict[int, _Calling] = {}
 
-    def ask(self, store: str, done: Callable[[Secret | StoreDenied], None]) -> Callable[[], None]:
+    def ask(self, store: str, done: Callable[[T | StoreDenied], None]) -> Callable[[], None]:
         """Pass the password to ``done``, or why there is none; never blocks.
 
         Returns:
@@ -110,8 +117,8 @@ class Asker:
         Raises:
             StoreUnavailable: No thread can be started to call the callable in.
         """
-        if isinstance(self._credentials.source, Secret):
-            done(self._credentials.source)
+        if self._known is not None:
+            done(self._known)
             return _nothing
         calling = self._under_way.setdefault(os.getpid(), _Calling())  # a fork has no thread of its parent's
         me = object()
@@ -130,7 +137,7 @@ class Asker:
             raise
         return lambda: calling.forget(me)
 
-    def within(self, store: str, within_s: float) -> Secret:
+    def within(self, store: str, within_s: float) -> T:
         """Return the password.
 
         Raises:
@@ -138,18 +145,18 @@ class Asker:
             StoreUnavailable: The callable has not returned in time; it goes on, and the next call gets
                 what it returns then.
         """
-        found: list[Secret | StoreDenied] = []
+        found: list[T | StoreDenied] = []
         answered = threading.Lock()
         answered.acquire()
 
-        def done(answer: Secret | StoreDenied) -> None:
+        def done(answer: T | StoreDenied) -> None:
             found.append(answer)
             answered.release()
 
         forget = self.ask(store, done)
         try:
             if not acquire(answered, within_s):
-                raise StoreUnavailable(store, "no answer to a login in time: password() has not returned")
+                raise StoreUnavailable(store, f"no answer to a login in time: {self._what} has not returned")
         finally:
             forget()
         if isinstance(found[0], StoreDenied):
@@ -158,7 +165,7 @@ class Asker:
 
     def _work(self, store: str, calling: _Calling, me: object) -> None:
         try:
-            found: Secret | StoreDenied = self._credentials.password(store)
+            found: T | StoreDenied = self._find(store)
         except StoreDenied as denied:
             found = denied
         finally:
@@ -176,7 +183,7 @@ class _Calling:
     """One process's call of the callable, and the callers that get its result; each step of it is atomic."""
 
     asked_by: dict[str, object] = field(default_factory=dict)
-    waiting: dict[object, Callable[[Secret | StoreDenied], None]] = field(default_factory=dict)
+    waiting: dict[object, Callable[[Any], None]] = field(default_factory=dict)
 
     def ended(self, who: object) -> None:
         if self.asked_by.get("now") is who:

@@ -8,7 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from redis.asyncio import SSLConnection
+from redis.credentials import CredentialProvider
 
+from recipes.errors import StoreDenied
+from recipes.stores.credentials import Asker
 from recipes.stores.secret import Secret
 
 if TYPE_CHECKING:
@@ -16,9 +19,24 @@ if TYPE_CHECKING:
 
     from recipes.stores.credentials import Credentials
 
-__all__ = ["Access"]
+__all__ = ["Access", "Answer"]
 
 _TAKEN = ("username", "password", "credential_provider")
+
+
+class Answer(CredentialProvider):
+    """What the provider of a user's own client has answered, for one connection."""
+
+    def __init__(self, said: tuple[Any, ...]) -> None:
+        self._said = said
+
+    def get_credentials(self) -> Any:
+        """Return it."""
+        return self._said
+
+    async def get_credentials_async(self) -> Any:
+        """Return it."""
+        return self._said
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +62,32 @@ class Access:
             return self.context
         said = {name: value for name, value in self.options.items() if name.startswith("ssl_")}
         return SSLConnection(**said).ssl_context.get()
+
+    @cached_property
+    def asker(self) -> Asker[Answer] | None:
+        """Asks the provider of the user's own client, which may block; None: there is none."""
+        provider = self.options.get("credential_provider")
+        if provider is None:
+            return None
+
+        def find(store: str) -> Answer:
+            try:
+                given = provider.get_credentials()
+                return Answer(tuple(Secret(one) if isinstance(one, str) else one for one in given))
+            except BaseException as error:  # as where a password is asked for
+                what = (
+                    f"credential_provider raised {type(error).__name__}, so nothing is there to log in with"
+                )
+                raise StoreDenied(store, what) from error
+
+        return Asker(find, what="credential_provider")
+
+    @property
+    def awaits(self) -> bool:
+        """Whether that provider is to be awaited, by asyncio: it does so in a way of its own."""
+        own, plain = type(self.options.get("credential_provider")), CredentialProvider
+        method = "get_credentials_async"  # redis-py 5.0 has none
+        return getattr(own, method, None) is not getattr(plain, method, None)
 
     @classmethod
     def of_client(cls, given: Mapping[str, Any], *, encrypted: bool) -> Access:

@@ -98,6 +98,8 @@ class Link(redis.Connection):
         if credentials is not None:
             self.username = credentials.username
             self.password = credentials.asker.within(label, deadline - time.monotonic())
+        elif step.access.asker is not None:
+            self.credential_provider = step.access.asker.within(label, deadline - time.monotonic())
         step.links.add(self)
         try:
             self.connect()  # type: ignore[no-untyped-call]

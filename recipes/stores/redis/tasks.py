@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextvars import Context
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 import redis.asyncio
@@ -15,7 +15,7 @@ from recipes._contract.connection import AsyncConnection, Mailbox, OnEnd, Reques
 from recipes._run.clock import boot_time
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.addresses import Endpoint
-from recipes.stores.credentials import Credentials
+from recipes.stores.credentials import Asker
 from recipes.stores.redis.requests import Listen, Run, Sure
 from recipes.stores.redis.resp import CLOSED, INCOMPLETE, Replies, packed
 from recipes.stores.redis.wire import (
@@ -30,12 +30,12 @@ from recipes.stores.redis.wire import (
     Words,
     login_of,
 )
-from recipes.stores.secret import Secret
 from recipes.stores.sockets import readable
 from recipes.stores.streams import connect, told
 
 __all__ = ["AsyncRedisConnection"]
 
+T = TypeVar("T")
 CLOSE_WITHIN_S = 0.9
 MOST_AT_ONCE = 32
 """Each request has a connection while it is under way: of many so many at once, those of one kind apart."""
@@ -229,7 +229,9 @@ class AsyncRedisConnection(AsyncConnection):
                 credentials = step.access.credentials
                 if credentials is not None:
                     link.username = credentials.username
-                    link.password = await _password(credentials, self._settings.label)
+                    link.password = await _asked(credentials.asker, self._settings.label)
+                elif step.access.asker is not None and not step.access.awaits:
+                    link.credential_provider = await _asked(step.access.asker, self._settings.label)
                 await link.connect()  # type: ignore[no-untyped-call]
         except TimeoutError as error:
             link.close()
@@ -240,8 +242,8 @@ class AsyncRedisConnection(AsyncConnection):
         return link
 
 
-async def _password(credentials: Credentials, label: str) -> str:
-    found: Secret | StoreDenied = await told(partial(credentials.asker.ask, label))
+async def _asked(asker: Asker[T], label: str) -> T:
+    found: T | StoreDenied = await told(partial(asker.ask, label))
     if isinstance(found, StoreDenied):
         raise found
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import queue
 import socket
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
+from redis.credentials import CredentialProvider
 
 from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
@@ -19,10 +22,23 @@ from recipes.stores.credentials import Credentials
 from recipes.stores.redis.access import Access
 from recipes.stores.redis.places import Cluster, Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
+from recipes.stores.redis.tasks import AsyncRedisConnection
 from recipes.stores.redis.wire import SCRIPT, SHA, SINCE
 from tests.pace import taking
 from tests.stores.etcd.fakes import PEM, Server, trusting
-from tests.stores.redis.fakes import BEGIN, GET, NOTHING, RUN, Box, Peer, Redis, hang
+from tests.stores.redis.fakes import (
+    BEGIN,
+    GET,
+    NOTHING,
+    RUN,
+    AsyncApi,
+    Box,
+    Peer,
+    Redis,
+    hang,
+    settings_for,
+    unexpected,
+)
 
 Connect = Callable[..., Any]
 IN_SCRIPT = "ERR Error running script (call to f_5e1a): @user_script:30: @user_script: 30: "
@@ -229,6 +245,83 @@ def test_a_password_that_is_not_given_is_waited_for_no_longer(connect: Connect) 
             error = raised(api, GET, SOON_S)
         asked.set()
     assert error.unsent
+
+
+class Provider(CredentialProvider):
+    """Of a user's own client: says what it is given to say, or blocks."""
+
+    def __init__(self, *said: str) -> None:
+        self.said, self.goes_on, self.called = said, threading.Event(), threading.Event()
+
+    def get_credentials(self) -> tuple[str, ...]:  # type: ignore[override]
+        self.called.set()
+        assert self.goes_on.wait(10)
+        return self.said
+
+
+class Awaited(CredentialProvider):
+    """One that is for asyncio only."""
+
+    async def get_credentials_async(self) -> tuple[str, ...]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return "me", "awaited"
+
+
+def test_a_provider_that_does_not_return_is_waited_for_no_longer(connect: Connect) -> None:
+    provider = Provider("me", "late")
+    with Redis() as redis:
+        api = connect(redis.port, access=Access(options={"credential_provider": provider}))
+        with taking(at_most_s=LATE_S):
+            error = raised(api, GET, SOON_S)
+        assert provider.called.is_set()
+        provider.goes_on.set()
+    assert isinstance(error, StoreUnavailable)
+    assert error.unsent
+
+
+@pytest.mark.parametrize("said", [("pass",), ("me", "pass")])
+def test_a_provider_is_asked_for_each_connection(connect: Connect, said: tuple[str, ...]) -> None:
+    provider = Provider(*said)
+    provider.goes_on.set()
+    with Redis(SCAN=["0", []]) as redis:
+        api = connect(redis.port, access=Access(options={"credential_provider": provider}))
+        assert api.ask(GET) == b"OK"
+        provider.said = ("me", "another")
+        api.ask(Scan("*"))
+        assert redis.heard_first("AUTH") == [["AUTH", *said], ["AUTH", "me", "another"]]
+
+
+def test_a_provider_that_raises_leaves_nothing_to_log_in_with(connect: Connect) -> None:
+    with Redis() as redis:
+        api = connect(redis.port, access=Access(options={"credential_provider": CredentialProvider()}))
+        error = raised(api, GET)
+    assert isinstance(error, StoreDenied)
+    assert "credential_provider raised NotImplementedError" in error.detail
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_loop_goes_on_while_a_provider_is_asked(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    provider = Provider("me", "pass")
+
+    async def main() -> None:
+        access = Access(options={"credential_provider": provider})
+        connection = AsyncRedisConnection(settings_for(redis.port, access=access), unexpected)
+        asking = asyncio.ensure_future(connection.ask(GET, 5.0))
+        assert await asyncio.to_thread(provider.called.wait, 5)
+        provider.goes_on.set()
+        assert await asking == b"OK"
+        await connection.close()
+
+    with Redis() as redis, asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
+
+
+def test_a_provider_for_asyncio_is_awaited() -> None:
+    with Redis() as redis:
+        api = AsyncApi(redis.port, access=Access(options={"credential_provider": Awaited()}))
+        assert api.ask(GET) == b"OK"
+        assert redis.heard_first("AUTH") == [["AUTH", "me", "awaited"]]
+        api.end()
 
 
 def test_a_server_that_reads_nothing_ends_at_the_deadline(connect: Connect) -> None:
