@@ -43,13 +43,23 @@ READ = 65_536
 
 
 class _Streams(asyncio.StreamReaderProtocol):
-    """asyncio's own, which shows its transport."""
+    """asyncio's own, which shows its transport.
+
+    Attributes:
+        rests: Nothing is asked.
+        unasked: Something came while it did.
+    """
 
     transport: Any = None
+    rests = unasked = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.unasked = self.unasked or self.rests
+        super().data_received(data)
 
 
 class _Link(redis.asyncio.Connection):
@@ -59,6 +69,7 @@ class _Link(redis.asyncio.Connection):
         self.address, self.not_before_us, self.used_at, self.hears = step.address, 0, boot_time(), 0
         self._dialing = Endpoint(*step.address), step.access.encryption, deadline
         self._transport: Any = None
+        self._streams: _Streams | None = None
         self._replies = Replies()
         host, port = step.address
         super().__init__(host=host, port=port, socket_timeout=None, **login_of(step.access))
@@ -70,7 +81,7 @@ class _Link(redis.asyncio.Connection):
         endpoint, context, deadline = self._dialing
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
-        streams = _Streams(reader, loop=loop)
+        self._streams = streams = _Streams(reader, loop=loop)
         await connect(endpoint, context, streams, deadline)
         self._transport = streams.transport
         self._reader = reader
@@ -78,16 +89,22 @@ class _Link(redis.asyncio.Connection):
 
     async def exchange(self, commands: Sequence[Words], replies: int) -> list[Any]:
         """Send commands together and read so many replies."""
+        assert self._streams is not None, "it should be connected"
+        self._streams.rests = False
         self._transport.write(packed(commands))
-        return [await self._reply() for _ in range(replies)]
+        found = [await self._reply() for _ in range(replies)]
+        self._streams.rests = True
+        return found
 
     async def hear(self) -> Any:
         """Return what comes unasked."""
         return await self._reply()
 
     def good(self) -> bool:
-        """Whether nothing came unasked, not even what the loop has yet to read, and not its end."""
+        """Whether nothing came unasked, read by the loop or not yet, and not its end."""
         if self._transport is None or self._transport.is_closing() or self._replies:
+            return False
+        if self._streams is None or self._streams.unasked:
             return False
         return not readable(self._transport.get_extra_info("socket").fileno())
 

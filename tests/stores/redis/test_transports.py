@@ -19,6 +19,7 @@ from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
 from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, StoreUnavailable, StoreUntrusted
 from recipes.stores.credentials import Credentials
+from recipes.stores.redis import tasks
 from recipes.stores.redis.access import Access
 from recipes.stores.redis.places import Cluster, Sentinels
 from recipes.stores.redis.requests import Command, Listen, Run, Scan, Sure, Track
@@ -143,6 +144,39 @@ def test_a_connection_that_is_free_outlives_one_that_cannot_be_made(connect: Con
         redis.answers["AUTH"] = "-WRONGPASS the password has been changed"
         assert isinstance(raised(api, Scan("*")), StoreDenied)
         assert api.ask(GET) == b"OK"
+        assert redis.connections == 2
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_a_loop_has_read_unasked_is_not_taken_for_an_answer(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers: list[Peer] = []
+    received = tasks._Streams.data_received
+
+    def answer(peer: Peer, words: list[str]) -> Any:
+        peers.append(peer)
+        return "own"
+
+    async def main() -> list[Any]:
+        read = asyncio.Event()
+
+        def data_received(streams: tasks._Streams, data: bytes) -> None:
+            received(streams, data)
+            if data == b":7\r\n":
+                read.set()
+
+        monkeypatch.setattr(tasks._Streams, "data_received", data_received)
+        connection = AsyncRedisConnection(settings_for(redis.port), unexpected)
+        found = [await connection.ask(GET, 5.0)]
+        peers[0].say(7)
+        await asyncio.wait_for(read.wait(), 5)
+        found.append(await connection.ask(GET, 5.0))
+        await connection.close()
+        return found
+
+    with Redis(GET=answer) as redis, asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(main()) == [b"own"] * 2
         assert redis.connections == 2
 
 
