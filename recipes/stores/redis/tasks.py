@@ -16,6 +16,7 @@ from recipes._run.clock import boot_time
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.addresses import Endpoint
 from recipes.stores.credentials import Asker
+from recipes.stores.redis.places import Address, One
 from recipes.stores.redis.requests import Listen, Run, Sure
 from recipes.stores.redis.resp import CLOSED, INCOMPLETE, Replies, packed
 from recipes.stores.redis.wire import (
@@ -28,6 +29,7 @@ from recipes.stores.redis.wire import (
     Steps,
     Wire,
     Words,
+    key_of,
     login_of,
 )
 from recipes.stores.sockets import readable
@@ -38,7 +40,7 @@ __all__ = ["AsyncRedisConnection"]
 T = TypeVar("T")
 CLOSE_WITHIN_S = 0.9
 MOST_AT_ONCE = 32
-"""Each request has a connection while it is under way: of many so many at once, those of one kind apart."""
+"""Each request has a connection while it is under way: of many to a server so many at once, by their kind."""
 READ = 65_536
 
 
@@ -135,7 +137,7 @@ class AsyncRedisConnection(AsyncConnection):
         self._settings = settings
         self._wire = Wire(settings)
         self._listener: asyncio.Task[None] | None = None
-        self._joining, self._granting, self._others = (asyncio.Semaphore(MOST_AT_ONCE) for _ in range(3))
+        self._lines: dict[tuple[str, Address | None], asyncio.Semaphore] = {}  # by kind, and by server
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
@@ -165,11 +167,18 @@ class AsyncRedisConnection(AsyncConnection):
 
     def _turns(self, request: Request[Any]) -> asyncio.Semaphore | None:
         """Return in which line a request waits for a connection; None: there are few of its sort."""
-        if isinstance(request, Sure):
-            return self._granting if request.grants else None
-        if not isinstance(request, Run):
-            return None
-        return self._joining if request.words[0] == "join" else self._others
+        match request:
+            case Sure(grants=True):
+                kind, part = "grant", request.parts[-1]
+            case Run():
+                kind, part = ("join" if request.words[0] == "join" else "other"), request
+            case _:
+                return None
+        place = self._settings.place
+        line = kind, None if isinstance(place, One) else place.known(key_of(part))
+        if line not in self._lines:
+            self._lines[line] = asyncio.Semaphore(MOST_AT_ONCE)
+        return self._lines[line]
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``; never blocks, never raises."""

@@ -38,6 +38,7 @@ __all__ = [
     "Step",
     "Steps",
     "Wire",
+    "key_of",
     "login_of",
     "meaning",
 ]
@@ -237,7 +238,7 @@ class Wire:
         """Send requests in one go to each server that is concerned; an exception stands for what failed."""
         grouped: dict[Address, list[int]] = {}
         for number, part in enumerate(parts):
-            address = yield from self._found(self._place.server_of(_key(part)))
+            address = yield from self._found(self._place.server_of(key_of(part)))
             grouped.setdefault(address, []).append(number)
         replies: dict[int, Any] = {}
         for address, numbers in grouped.items():
@@ -581,7 +582,8 @@ class Wire:
         self.bells.disturb()
 
 
-def _key(part: Run | Command) -> str:
+def key_of(part: Any) -> str:
+    """Return the key that decides which server of a cluster is asked."""
     return part.keys[0] if isinstance(part, Run) else part.key
 
 

@@ -43,6 +43,8 @@ from tests.stores.redis.fakes import (
 
 Connect = Callable[..., Any]
 IN_SCRIPT = "ERR Error running script (call to f_5e1a): @user_script:30: @user_script: 30: "
+SILENT, THERE = "{2}", "{1}"
+"""Of a key on each of two nodes that have one half of the slots each."""
 SOON_S = 0.3
 LATE_S = 0.35
 
@@ -200,6 +202,40 @@ def test_keys_are_found_on_a_server_that_cannot_note_when_it_grants(connect: Con
         assert isinstance(raised(api, RUN), StoreUnavailable)
         assert redis.heard_first("EVAL")
         assert not redis.heard_first("EVALSHA")
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("kind", ["join", "other", "grant"])
+def test_a_node_that_is_silent_keeps_no_request_to_another_waiting(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], kind: str
+) -> None:
+    heard = threading.Semaphore(0)
+
+    def silence(peer: Peer, words: list[str]) -> Any:
+        heard.release()
+        return hang(peer, words)
+
+    def request(key: str) -> Any:
+        run = Run((key,), ("join" if kind == "join" else "see", "a"))
+        return Sure((run,), grants=True) if kind == "grant" else run
+
+    async def main(connection: AsyncRedisConnection) -> Any:
+        await connection.ask(request(THERE), 5.0)  # the map is read
+        waiting = [asyncio.ensure_future(connection.ask(request(SILENT), 60.0)) for _ in range(40)]
+        for _ in range(tasks.MOST_AT_ONCE):
+            assert await asyncio.to_thread(heard.acquire, timeout=5)
+        (found,) = await asyncio.gather(connection.ask(request(THERE), 5.0), return_exceptions=True)
+        await connection.close()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return found
+
+    with Redis(EVALSHA=silence) as silent, Redis(EVALSHA="done") as redis:
+        ranges = [[0, 8000, ["127.0.0.1", silent.port]], [8001, 16383, ["127.0.0.1", redis.port]]]
+        redis.answers["CLUSTER"] = ranges
+        settings = settings_for(redis.port, place=Cluster([("127.0.0.1", redis.port)]))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            found = runner.run(main(AsyncRedisConnection(settings, unexpected)))
+    assert found == ((b"done",) if kind == "grant" else b"done")
 
 
 # Deadlines.
