@@ -102,13 +102,16 @@ def typed(words: list[str]) -> bytes:
     return " ".join(words).encode() + b"\n"
 
 
-@pytest.mark.parametrize("stderr", ["", "2>&-"])
+@pytest.mark.parametrize("line", ["{}", "{} 2>&-", "set -o pipefail; {} | cat", "sh {script}"])
 def test_ctrl_z_stops_the_job_and_fg_continues_it(
-    url: str, tmp_path: Path, shell: Terminal, stderr: str
+    url: str, tmp_path: Path, shell: Terminal, line: str
 ) -> None:
-    folder = tmp_path / "notes"
+    folder, script = tmp_path / "notes", tmp_path / "script"
     folder.mkdir()
-    shell.press(typed([*run(url, "--", *child(folder)), stderr]))
+    command = " ".join(run(url, "--", "sh", "-c", f"'read line; exec {' '.join(child(folder))}'"))
+    script.write_text(f"{command}\nexit $?\n")
+    shell.press(typed([line.format(command, script=script)]))
+    shell.press(b"now\n")
     assert servers.eventually((folder / "child").exists, WITHIN_S)
     pid = int((folder / "child").read_text())
     shell.press(CTRL_Z)
@@ -132,11 +135,11 @@ def test_it_stops_with_the_job_whatever_became_of_standard_error(
     monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO | None
 ) -> None:
     sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda *words: sent.append(words))
+    monkeypatch.setattr(os, "killpg", lambda *words: sent.append(words))
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stderr", stderr)
         Lent().stop_with_the_job()
-    assert sent == [(os.getpid(), signal.SIGTSTP)]
+    assert sent == [(os.getpgrp(), signal.SIGTSTP)]
 
 
 PAGER = """

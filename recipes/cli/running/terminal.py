@@ -61,12 +61,15 @@ class Terminal:
             signal.signal(signal.SIGTTOU, before)
 
     def stop_with_the_job(self) -> None:
-        """Stop this process, as the command was; returns when the shell continues it."""
+        """Stop the whole job, as the key would have, had the terminal not been lent; returns when it goes on.
+
+        It goes on at once where no shell could continue it: the kernel stops no orphaned group.
+        """
         before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         try:
             if sys.stderr is not None:  # None: it was closed
                 with suppress(OSError):
                     sys.stderr.flush()
-            os.kill(os.getpid(), signal.SIGTSTP)  # nothing happens where no shell could continue it
+            os.killpg(os.getpgrp(), signal.SIGTSTP)
         finally:
             signal.signal(signal.SIGTSTP, before)
