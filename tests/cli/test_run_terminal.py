@@ -15,6 +15,8 @@ import pytest
 import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
+from recipes._run.clock import boot_time
+from recipes.cli.running.supervise import HANG_UP_AGAIN_S
 from recipes.cli.running.terminal import Terminal as Lent
 from tests.cli.runs import STRUCK, WITHIN_S, child
 
@@ -123,6 +125,42 @@ def test_ctrl_z_stops_the_job_and_fg_continues_it(
     assert servers.eventually((folder / "child-SIGINT").exists, WITHIN_S)
     shell.press(b"echo code=$?\n")
     shell.until("code=7")
+
+
+def orphaned(shell: Terminal, words: list[str]) -> None:
+    """Run these words where no shell can give them the terminal; their exit code is printed."""
+    shell.press(typed(["({", *words, "; echo code=$?; } &)"]))
+
+
+def test_an_orphan_that_reads_the_terminal_is_hung_up(url: str, shell: Terminal) -> None:
+    orphaned(shell, run(url, "--", "sh", "-c", "'cat </dev/tty'"))
+    shell.until("code=129")
+    said = shell.drawn.decode()
+    assert said.count("stopped, and nothing renews the session") == 1
+    assert said.count("sh waits for the terminal, which no shell can give it: it gets SIGHUP") == 1
+
+
+STAYS = """
+import os, signal, sys
+def go_on(*_):
+    count.append(0)
+    if len(count) == 3:
+        os._exit(7)
+count = []
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGCONT, go_on)
+os.read(os.open("/dev/tty", os.O_RDONLY), 1)
+"""
+
+
+def test_an_orphan_that_reads_on_is_seldom_continued(url: str, shell: Terminal, tmp_path: Path) -> None:
+    program = tmp_path / "stays.py"
+    program.write_text(STAYS)
+    began_at = boot_time()
+    orphaned(shell, run(url, "--", sys.executable, str(program)))
+    shell.until("code=7")
+    assert boot_time() - began_at >= 2 * HANG_UP_AGAIN_S
+    assert shell.drawn.decode().count("nothing renews the session") == 1
 
 
 class Broken(io.StringIO):

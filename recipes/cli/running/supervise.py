@@ -22,6 +22,8 @@ __all__ = ["Supervisor"]
 SHORTEST_NAP_S = 0.02
 HELP_AFTER_S = 0.25
 """A guard that has not ended a command by then, after its lock was lost, is helped."""
+HANG_UP_AGAIN_S = 1.0
+"""A command that stops for the terminal again, after it was hung up, stays stopped for so long."""
 JOB_CONTROL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
@@ -60,6 +62,9 @@ class Supervisor:
         self._told: float | None = None
         self._warned = False
         self._lent = False
+        self._stopped_too = True
+        self._hang_up_at: float | None = None
+        self._hung_up_at: float | None = None
         self._ended_by_us = False
         self._lost_at: float | None = None
 
@@ -115,13 +120,19 @@ class Supervisor:
                 for message in self._minder.news():
                     if (ending := self._hear(message, name)) is not None:
                         return ending
+            if self._hang_up_at is not None and boot_time() >= self._hang_up_at:
+                self._hang_up(name)
 
     def _nap(self) -> float | None:
         """Return how long nothing has to be done: half the time to when the command would be ended."""
-        if self._lost_at is not None:
-            return HELP_AFTER_S if self._stops else None
-        assert self._told is not None, "it was set before the first wait"
-        return max((self._told - self._grace_s - boot_time()) / 2, SHORTEST_NAP_S)
+        now = boot_time()
+        naps = [] if self._hang_up_at is None else [max(self._hang_up_at - now, 0.0)]
+        if self._lost_at is None:
+            assert self._told is not None, "it was set before the first wait"
+            naps.append(max((self._told - self._grace_s - now) / 2, SHORTEST_NAP_S))
+        elif self._stops:
+            naps.append(HELP_AFTER_S)
+        return min(naps, default=None)
 
     def _tell_deadline(self) -> None:
         """Tell the guard what the last renewal proved; or that the lock is lost."""
@@ -183,13 +194,28 @@ class Supervisor:
             lent = self._lent
             if lent:
                 self._terminal.take_back()
-            left_s = max(self._grant.remaining - self._grace_s, 0.0)
-            self._say(f"stopped, and nothing renews the session: continue within {left_s:.0f} s")
+            if self._stopped_too:  # the last time, if there was one
+                left_s = max(self._grant.remaining - self._grace_s, 0.0)
+                self._say(f"stopped, and nothing renews the session: continue within {left_s:.0f} s")
             self._terminal.stop_with_the_job()
-            self._lent = lent and self._terminal.mine
+            self._stopped_too = signal.SIGCONT in self._signals.arrived
+            mine = self._terminal.mine
+            self._lent = lent and mine
+            if not (self._stopped_too or mine or number == signal.SIGTSTP):
+                before = self._hung_up_at
+                self._hang_up_at = 0.0 if before is None else before + HANG_UP_AGAIN_S
+                return
         else:
             self._lent = True
         self._minder.resume(terminal=self._lent)
+
+    def _hang_up(self, name: str) -> None:
+        """Continue the command as the kernel continues an orphaned group; because of the guard it is none."""
+        if self._hung_up_at is None:
+            self._say(f"{name} waits for the terminal, which no shell can give it: it gets SIGHUP")
+        self._hang_up_at, self._hung_up_at = None, boot_time()
+        self._minder.signal(signal.SIGHUP)
+        self._minder.resume(terminal=False)
 
 
 def _stuck(name: str, stuck: Sequence[int]) -> str:
