@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes
 from recipes.cli.running import run as running
 from recipes.cli.running.ending import Ending, Outcome
+from recipes.cli.running.guard import _processes
 from recipes.cli.running.signals import Signals, Struck
 from tests.cli.runs import STRUCK, Run, recipes_run
 
@@ -136,6 +138,20 @@ def test_after_a_loss_it_campaigns_again_and_runs_the_command_again(
         run.signal(signal.SIGKILL)  # the guard ends what there is
         client.election("x").campaign(timeout=20)
         assert run.running() == []
+
+
+def test_what_ended_with_a_loss_stays_no_zombie(url: str, elect: Callable[..., Run]) -> None:
+    with elect("one", "--ttl", "15", words=("family", "stubborn")) as run, recipes.connect(url) as client:
+        for stops_guard in (False, True):  # it is killed then, and its orphans become those of recipes elect
+            run.until("child", "near", "far")
+            if stops_guard:
+                os.kill(run.guard, signal.SIGSTOP)
+            run.forget("child", "near", "far")
+            assert client.election("x").evict(leading(client).token)
+            run.until("child")
+            seen = [state for _, state, parent in _processes() if parent == run.process.pid]
+            assert "Z" not in seen
+            assert len(seen) == 1  # the guard
 
 
 def test_stopped_past_its_session_its_command_is_ended_before_another_leads_and_then_it_campaigns(

@@ -33,7 +33,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-__all__ = ["KEPT", "Guard", "become_reaper", "boot_time", "end_all", "family", "main"]
+__all__ = ["KEPT", "Guard", "become_reaper", "boot_time", "bury", "end_all", "family", "main"]
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LONGEST_WAIT_S = 0.25
@@ -113,6 +113,13 @@ def end_all(group: int, root: int, within_s: float = DYING_S) -> list[int]:
         time.sleep(0.002)
         signal_all(group, root, signal.SIGKILL)
     return left
+
+
+def bury() -> None:
+    """Take note of all dead children of this process: what does not wait for them keeps them as zombies."""
+    with suppress(ChildProcessError):  # there are none any more
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def signal_all(group: int, root: int, number: int) -> None:
@@ -350,6 +357,7 @@ def main(argv: list[str]) -> int:
     control.set_inheritable(False)
     become_reaper()
     Guard(control).serve()
+    bury()  # else those of the command become children of ``recipes run``
     return 0
 
 

@@ -149,7 +149,9 @@ class Minder:
             self._over = self._over or message["told"] in ("ended", "failed", "late")
             yield message
         if not chunk and not self._over:
-            raise GuardGone(guard.end_all(self._command, os.getpid()) if self._command else ())
+            stuck = guard.end_all(self._command, os.getpid()) if self._command else ()
+            guard.bury()  # `recipes elect` goes on
+            raise GuardGone(stuck)
 
     def _tell(self, what: str, *, files: Sequence[int] = (), **fields: Any) -> None:
         line = _line(what, **fields)
