@@ -179,29 +179,37 @@ def test_who_is_a_member_and_who_waits_for_an_id(
     assert "nobody is a member, and nobody waits for an id" in said_last
 
 
+COLOURED = {**os.environ, "FORCE_COLOR": "1"}
+DUMB = {"TERM": "dumb"}
+
+
 def test_members_are_shown_live_on_a_terminal_and_in_a_pipe(url: str) -> None:
     watch = [*STRUCK, "members", "g", "--store", url, "--watch"]
     with recipes.connect(url) as client, contextlib.ExitStack() as stack:
-        piped = stack.enter_context(child(watch, stdout=subprocess.PIPE, text=True))
+        piped = stack.enter_context(child(watch, env=COLOURED, stdout=subprocess.PIPE, text=True))
         as_json = stack.enter_context(child([*watch, "--json"], stdout=subprocess.PIPE, text=True))
         terminal = stack.enter_context(Terminal(watch, environment={}))
+        dumb = stack.enter_context(Terminal(watch, environment=DUMB))
         assert piped.stdout is not None
         assert as_json.stdout is not None
         terminal.until("nobody is a member")
+        dumb.until(" 0 members\r\n")
         assert piped.stdout.readline().endswith(" 0 members\n")
         assert as_json.stdout.readline() == "[]\n"
         with client.group("g").join(b"first", id="a") as membership:
             assert piped.stdout.readline().endswith(" a joined; 1 member\n")
             assert as_json.stdout.readline() == '[{"id": "a", "data": "first"}]\n'
             terminal.until("first")
+            dumb.until(" a joined; 1 member\r\n")
             membership.update(b"second")
             assert piped.stdout.readline().endswith(" a says second; 1 member\n")
             assert as_json.stdout.readline() == '[{"id": "a", "data": "second"}]\n'
             terminal.until("second")
         assert piped.stdout.readline().endswith(" a left; 0 members\n")
-        terminal.press(CTRL_C)
-        assert terminal.ended() == 130
-        assert terminal.attributes == terminal.before
+        for one in (terminal, dumb):
+            one.press(CTRL_C)
+            assert one.ended() == 130
+            assert one.attributes == one.before
         for process in (piped, as_json):
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 130
@@ -312,19 +320,23 @@ def test_watch_on_a_terminal_and_in_a_pipe(url: str) -> None:
     watch = [*STRUCK, "watch", "x", "--store", url, "--interval", "0.1"]
     with (
         recipes.connect(url, owner="seen") as client,
-        child(watch, stdout=subprocess.PIPE, text=True) as piped,
+        child(watch, env=COLOURED, stdout=subprocess.PIPE, text=True) as piped,
         Terminal(watch, environment={}) as terminal,
+        Terminal(watch, environment=DUMB) as dumb,
     ):
         assert piped.stdout is not None
         terminal.until("nobody holds it")
+        dumb.until("nobody holds it; 0 wait")
         assert "nobody holds it; 0 wait" in piped.stdout.readline()
         with client.lock("x") as grant:
             terminal.until("seen")
+            dumb.until(f"token {grant.token}: seen")
             assert f"token {grant.token}: seen" in piped.stdout.readline()
         assert "nobody holds it" in piped.stdout.readline()
-        terminal.press(CTRL_C)
-        assert terminal.ended() == 130
-        assert terminal.attributes == terminal.before
+        for one in (terminal, dumb):
+            one.press(CTRL_C)
+            assert one.ended() == 130
+            assert one.attributes == one.before
         piped.send_signal(signal.SIGINT)
         assert piped.wait(60) == 130
 

@@ -75,7 +75,12 @@ def test_it_does_not_move_if_that_is_not_wanted(terminal: Terminal) -> None:
         assert chosen(quiet=True).live is None
 
 
-def test_it_does_not_move_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("terminal")  # for its size
+@pytest.mark.parametrize("coloured", ["", "1"])
+def test_it_does_not_move_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, coloured: str
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", coloured)
     assert chosen().live is None
 
 

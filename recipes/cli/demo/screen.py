@@ -13,6 +13,7 @@ from recipes.cli.demo.scenes import COUNTER, name_of
 from recipes.cli.demo.verdict import Side, Verdict
 from recipes.cli.history.drawing import words
 from recipes.cli.history.lanes import LEGEND, lanes_table
+from recipes.cli.looking.asking import can_redraw
 
 __all__ = ["Screen"]
 
@@ -30,7 +31,7 @@ class Screen:
     def __init__(self, store: str, workers: int, *, plain: bool, quiet: bool) -> None:
         console = Console(highlight=False)
         room = console.width >= 76 and console.height >= 20
-        moves = room and console.is_terminal and not (console.is_dumb_terminal or plain or quiet)
+        moves = room and can_redraw(console) and not (plain or quiet)
         self._console = console if moves else Console(color_system=None, width=80, quiet=quiet)
         self.live = Live(console=console, auto_refresh=False, transient=True) if moves else None
         self._drawn_at = 0.0

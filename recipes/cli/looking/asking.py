@@ -16,7 +16,7 @@ from recipes.cli.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["columns", "console", "json_option", "looking"]
+__all__ = ["can_redraw", "columns", "console", "json_option", "looking"]
 
 NARROW = 100
 """Columns where there is no terminal."""
@@ -45,6 +45,11 @@ def console() -> Console:
         markup=False,
         emoji=False,
     )
+
+
+def can_redraw(screen: Console) -> bool:
+    """Return whether a picture can move there: ``FORCE_COLOR`` makes no terminal of a pipe."""
+    return screen.file.isatty() and screen.is_terminal and not screen.is_dumb_terminal
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:

@@ -11,7 +11,7 @@ import click
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.looking.asking import columns, console, json_option, looking
+from recipes.cli.looking.asking import can_redraw, columns, console, json_option, looking
 from recipes.cli.looking.queue import Queue, follow, looked_at, read
 from recipes.cli.looking.shapes import SHAPES
 from recipes.cli.options import Count, Name, Seconds, Token, store_option, without_secret
@@ -147,7 +147,7 @@ def watch_command(*, name: str, store: str, interval: float, recipe: str) -> int
 
     def show(client: recipes.Client) -> int:
         screen = console()
-        if screen.is_terminal:
+        if can_redraw(screen):
             from rich.live import Live  # noqa: PLC0415 - slow to import, and JSON needs none of it
 
             with Live(console=screen, auto_refresh=False, screen=False) as live:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.looking.asking import console, json_option, looking
+from recipes.cli.looking.asking import can_redraw, console, json_option, looking
 from recipes.cli.looking.shapes import exact_text_of, text_of
 from recipes.cli.options import Name, made, store_option
 
@@ -63,7 +63,7 @@ def members_command(*, name: str, store: str, as_json: bool, watch: bool) -> int
 
 def _follow(name: str, seen: Iterator[Members], *, as_json: bool) -> None:
     screen = console()
-    if screen.is_terminal and not as_json:
+    if can_redraw(screen) and not as_json:
         with Live(console=screen, auto_refresh=False, screen=False) as live:
             for members in seen:
                 live.update(_drawn(name, members, max(screen.height - 4, 1)), refresh=True)
