@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import recipes
+from recipes._api.options import AcquireOptions
 
 __all__ = [
     "STORE_VARIABLE",
@@ -237,13 +237,12 @@ class Seconds(_Kind):
         """Refuse what is no number of seconds, and out of bounds."""
         try:
             number = float(value)
+            AcquireOptions(timeout=number)  # it refuses what is no duration
         except ValueError:
             number = -1.0
-        if number == 0 and self._zero:
-            return 0.0
-        if not (0 < number < math.inf and number >= self._least):
+        if number < self._least or not (number or self._zero):
             bound = f"of at least {self._least:g}" if self._least or self._zero else "above 0"
-            self.fail(f"a number of seconds {bound}, not {value!r}", param, ctx)
+            self.fail(f"a number of seconds {bound} and at most a century, not {value!r}", param, ctx)
         return number
 
 

@@ -88,6 +88,7 @@ def test_wrong_arguments_have_a_code_of_their_own(url: str) -> None:
         (["--grace", "6", "--", "true"], "more than a third of --ttl"),
         (["--try", "--timeout", "3", "--", "true"], "--try does not wait"),
         (["--timeout", "-1", "--", "true"], "a number of seconds of at least 0"),
+        (["--timeout", "1e300", "--", "true"], "at most a century"),
         (["--on-lost", "panic", "--", "true"], "panic"),
         (["--events", "/nowhere/log", "--", "true"], "/nowhere/log"),
         (["--store", "nonsense://x", "--", "true"], "unknown store"),
