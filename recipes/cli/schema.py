@@ -33,7 +33,10 @@ def store_command() -> None:
 @click.option("--layout", type=click.Choice(["shedlock"]), help="For clients with this layout.")
 def schema_command(*, url: str, tables: str | None, layout: str | None) -> int:
     """Print the statements that make the tables of a database, for a migration or an administrator."""
-    store = urlsplit(url).scheme.partition("+")[0]
+    try:
+        store = urlsplit(url).scheme.partition("+")[0]
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--url") from None
     if store not in SCHEMES:
         known = " or ".join(f"{one}://" for one in SCHEMES)
         raise click.BadParameter(f"a URL with {known} has tables, not {store or url!r}", param_hint="--url")

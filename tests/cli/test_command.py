@@ -103,6 +103,11 @@ def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[s
     assert "demo" in capsys.readouterr().out
 
 
+def test_a_url_that_is_none_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["store", "schema", "--url", "postgresql://[::1"]) == codes.USAGE
+    assert "Invalid value for --url: Invalid IPv6 URL" in capsys.readouterr().err
+
+
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"recipes {recipes.__version__}\n"
