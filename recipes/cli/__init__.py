@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if getattr(sys, stream) is None:  # it was closed by whatever started this
             empty = Path(os.devnull).open(mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
             setattr(sys, stream, empty)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # its encoding may lack what names have
     if any(importlib.util.find_spec(needed) is None for needed in ("click", "rich")):
         print(HOW_TO_HAVE_IT, file=sys.stderr)
         return 2

@@ -179,6 +179,14 @@ def test_who_is_a_member_and_who_waits_for_an_id(
     assert "nobody is a member, and nobody waits for an id" in said_last
 
 
+def test_a_name_that_standard_output_cannot_have_is_escaped(url: str) -> None:
+    words = [*RECIPES, "who", "caf\u00e9", "--store", url]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, env=ascii_only, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("caf\\xe9")
+
+
 COLOURED = {**os.environ, "FORCE_COLOR": "1"}
 DUMB = {"TERM": "dumb"}
 
