@@ -203,19 +203,19 @@ class Client(BaseClient):
     def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
 
-        Reads one queue after the other: not one moment of all.
+        Reads one queue after the other, each within the request timeout: not one moment of all.
 
         Args:
             limit: How many locks, and how many contenders of each; 1 to 10 000.
 
         Raises:
-            StoreUnavailable: The store gave no answer within the request timeout.
+            StoreUnavailable: A read was not answered in time.
             StoreRefused: The store said no.
             ClientClosed: The client was closed.
             TooWeak: The store has no queue; nothing was sent.
             ValueError: The limit does not fit; nothing was sent.
         """
-        return self._runtime.run(self._locks(limit), self._looking())
+        return self._runtime.run(*self._locks(limit))
 
     @property
     def grants(self) -> list[Grant]:
@@ -288,7 +288,7 @@ class AsyncClient(BaseClient):
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
-        return await self._runtime.run(self._locks(limit), self._looking())
+        return await self._runtime.run(*self._locks(limit))
 
     @property
     def grants(self) -> list[AsyncGrant]:

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 import recipes
+from recipes import testing
 from recipes._contract.contenders import DOWNGRADED, Contender
+from recipes._contract.operations import List, Queues
 from recipes.inspection import MOST, checked_limit, described
+from recipes.testing.faults import Way
+from tests.run.test_tasks import in_loop
+
+NAMES = {"a", "b", "c", "d"}
+ALMOST = 0.9
+"""Seconds: less than the request timeout."""
 
 
 @pytest.mark.parametrize(
@@ -78,3 +86,33 @@ def test_a_limit_that_fits(limit: int) -> None:
 def test_a_limit_that_does_not_fit(limit: Any) -> None:
     with pytest.raises((ValueError, TypeError), match="limit"):
         checked_limit(limit)
+
+
+class Slow(testing.Store):
+    """A store that answers each look just in time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        carry_out = Way.carry_out
+
+        def later(way: Way, request: Any) -> Any:
+            if isinstance(request.op, List | Queues):
+                self._time._now += ALMOST
+            return carry_out(way, request)
+
+        monkeypatch.setattr(Way, "carry_out", later)
+
+
+def test_locks_are_listed_however_long_that_takes_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Slow(monkeypatch) as store, store.connect(request_timeout=1) as client:
+        for name in NAMES:
+            client.lock(name).acquire()
+        assert {*client.locks()} == NAMES
+
+
+@in_loop
+async def test_the_same_in_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Slow(monkeypatch) as store, store.connect_async(request_timeout=1) as client:
+        for name in NAMES:
+            await client.lock(name).acquire()
+        assert {*await client.locks()} == NAMES

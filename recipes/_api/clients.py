@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes import guarantees
-from recipes._contract.deadline import duration
+from recipes._contract.deadline import Deadline, duration
 from recipes._contract.names import decode
 from recipes._contract.operations import List, Listing, Queues
 from recipes._programs.observing import look_up
@@ -20,7 +20,6 @@ from recipes.stores.registry import from_client, from_url
 if TYPE_CHECKING:
     from recipes._contract.backend import Backend
     from recipes._contract.operations import Program
-    from recipes._programs.session import SessionState
     from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
 
@@ -95,19 +94,20 @@ def _settings(
     return Settings(session_s, request_s, owner, needs, *policy(retry))
 
 
-def _look_at_all(limit: int, state: SessionState) -> Program[dict[str, list[ContenderInfo]]]:
-    """Read the names of queues, then each of these."""
+def _look_at_all(limit: int, call: Call) -> Program[dict[str, list[ContenderInfo]]]:
+    """Read the names of queues, then each of these, with a request timeout of its own."""
+    runtime = call.runtime
     found: dict[str, list[ContenderInfo]] = {}
     queues: tuple[str, ...] = yield from look_up(Queues(limit))
     for queue in queues:
         name = decode(queue)
         if name is None:  # of a recipe that is no lock, or of another program
             continue
+        call.deadline = Deadline.after(runtime.settings.request_timeout_s, runtime.now())
         listing: Listing = yield from look_up(List(queue, limit))
         if listing.contenders:
-            found[name] = described(
-                name, listing.contenders, None if state.session is None else state.session.id
-            )
+            session = runtime.state.session
+            found[name] = described(name, listing.contenders, None if session is None else session.id)
     return found
 
 
@@ -132,14 +132,12 @@ class BaseClient:
         """How many contenders of interrupted calls are still to be withdrawn, behind the scenes."""
         return len(self._runtime.cleaning)
 
-    def _locks(self, limit: int) -> Program[dict[str, list[ContenderInfo]]]:
-        guarantees.require("fair", self.guarantees, self._runtime.backend.label)
-        return _look_at_all(checked_limit(limit), self._runtime.state)
-
-    def _looking(self) -> Call:
-        within = self._runtime.settings.request_timeout_s
-        call: Call = self._runtime.call(None, within, fail_fast=True)
-        return call
+    def _locks(self, limit: int) -> tuple[Program[dict[str, list[ContenderInfo]]], Call]:
+        runtime = self._runtime
+        guarantees.require("fair", self.guarantees, runtime.backend.label)
+        limit = checked_limit(limit)
+        call = runtime.call(None, runtime.settings.request_timeout_s, fail_fast=True)
+        return _look_at_all(limit, call), call
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._runtime.backend.label}: session {self.session.state}>"
