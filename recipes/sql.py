@@ -61,7 +61,9 @@ def locked(
         ValueError: A bad name or timeout, or another database.
         TypeError: It is no such connection, or one for asyncio.
         Exception: What the database has to say. Under REPEATABLE READ and SERIALIZABLE PostgreSQL refuses
-            what has changed since the transaction began (SQLSTATE 40001): try the transaction again.
+            what has changed since the transaction began (SQLSTATE 40001): try the transaction again. Where
+            ``innodb_rollback_on_timeout`` is on, MySQL and MariaDB undo the whole transaction as a wait takes
+            too long (error 1205), with all locks it had: try it again from its beginning.
     """
     token: int = run_blocking(connection, tables, _locking(name, timeout, nowait, tables))
     return token

@@ -34,9 +34,15 @@ class Server:
         said: All statements so far.
     """
 
-    def __init__(self, refuses: dict[str, Any] | None = None, *, isolation: str = "READ-COMMITTED") -> None:
+    def __init__(
+        self,
+        refuses: dict[str, Any] | None = None,
+        *,
+        isolation: str = "READ-COMMITTED",
+        undoes_all: bool = False,
+    ) -> None:
         self.said: list[str] = []
-        self._refuses, self._isolation = refuses or {}, isolation
+        self._refuses, self._isolation, self._undoes_all = refuses or {}, isolation, int(undoes_all)
 
     def run(self, text: str) -> list[Any]:
         self.said.append(text)
@@ -44,7 +50,7 @@ class Server:
             if begins in text:
                 raise error if isinstance(error, Exception) else Refused(error)
         if "VERSION()" in text:
-            return [("10.11.19-MariaDB", 50, self._isolation, 0.0)]
+            return [("10.11.19-MariaDB", 50, self._isolation, 0.0, self._undoes_all)]
         if "clock_timestamp" in text and text.startswith("SELECT"):
             return [("0", "0", 100.0, "", "")] if "set_config" in text else [(100.5,)]
         return [{"token": TOKEN}] if "_named.token" in text and text.startswith("SELECT") else []
@@ -239,6 +245,15 @@ def test_a_lock_that_is_not_to_be_had_is_a_timeout(code: str | int, limit: dict[
             "ROLLBACK TO SAVEPOINT",
             "RELEASE SAVEPOINT",
         ]
+
+
+@pytest.mark.parametrize("limit", [{}, {"nowait": True}, {"timeout": 0.5}])
+def test_a_wait_that_has_undone_the_whole_transaction_is_no_timeout(limit: dict[str, Any]) -> None:
+    """With innodb_rollback_on_timeout the transaction cannot go on: all it had locked is free."""
+    with pytest.raises(Refused):
+        sql.locked(MYSQL(Server({"INSERT": 1205}, undoes_all=True)), "x", **limit)
+    with pytest.raises(recipes.LockTimeout):
+        sql.locked(MYSQL(Server({"INSERT": 3572}, undoes_all=True)), "x", **limit)
 
 
 @pytest.mark.parametrize(("timeout", "late"), [(0.5, True), (0.6, False), (None, False)])

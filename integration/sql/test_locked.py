@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 
 import recipes
 from integration import servers
-from integration.sql.places import by_cursor
+from integration.needing import needed
+from integration.sql.places import by_cursor, make_tables, plain
 from recipes import sql
 from recipes._run.clock import boot_time
 from recipes.stores.sql import inside
@@ -85,6 +88,35 @@ def test_it_times_out_and_the_transaction_goes_on(
     assert limits(database, second) == before
     second.commit()
     assert by_cursor(second)(f"SELECT token FROM {tables}named WHERE name = 'kept'") == [(token,)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"),
+    [({"nowait": True}, pymysql.OperationalError), ({"timeout": SOON_S}, recipes.LockTimeout)],
+)
+def test_where_a_wait_undoes_the_whole_transaction_it_is_no_timeout(
+    undoing: servers.MariaDb, limit: dict[str, Any], error: type[Exception]
+) -> None:
+    """What it had locked before is free then. MariaDB stops a statement at its time without that."""
+    with (
+        contextlib.closing(plain(undoing.url(), "READ COMMITTED")) as first,
+        contextlib.closing(plain(undoing.url(), "READ COMMITTED")) as second,
+    ):
+        sql.locked(first, "x")
+        sql.locked(second, "kept")
+        with pytest.raises(error):
+            sql.locked(second, "x", **limit)
+        with pytest.raises(pymysql.OperationalError) if "timeout" in limit else contextlib.nullcontext():
+            sql.locked(first, "kept", nowait=True)
+
+
+@pytest.fixture
+def undoing() -> Iterator[servers.MariaDb]:
+    """Yield a MariaDB where a lock that is waited for too long undoes all; it has the tables."""
+    said = {"innodb-rollback-on-timeout": "ON"}
+    with needed("mariadb", lambda: servers.mariadb(settings=said)) as one:
+        make_tables(one.url(), "recipes_")
+        yield one
 
 
 def limits(database: Database, connection: Any) -> list[tuple[Any, ...]]:

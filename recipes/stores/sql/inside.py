@@ -42,7 +42,8 @@ LONGEST_MS = 2**31 - 1
 NO_TRANSACTION = {"25P01", 1305}
 UNDER_WAY = {1568}
 MISSING = {"42P01", 1146}
-WAITED = {"55P03", 1205, 3572}
+LOCK_WAIT_TIMEOUT = 1205
+WAITED = {"55P03", LOCK_WAIT_TIMEOUT, 3572}
 STOPPED = {"57014", 1969}
 
 ALONE = (
@@ -224,18 +225,19 @@ def _late(name: str, timeout_s: float | None) -> LockTimeout:
     return LockTimeout(name, timeout_s or 0.0, 1)
 
 
-# MySQL and MariaDB: a statement that fails is undone, and nothing else.
+# MySQL and MariaDB: a statement that fails is undone, and nothing else. But with innodb_rollback_on_timeout
+# the whole transaction is, with the locks that it had, if a wait takes too long.
 
 SETTINGS = (
     "SELECT VERSION() AS a, @@innodb_lock_wait_timeout AS b,"
     " /*!80000 @@transaction_isolation */ /*M! @@tx_isolation */ AS c,"
-    " /*!80000 0 */ /*M! @@max_statement_time */ AS d"
+    " /*!80000 0 */ /*M! @@max_statement_time */ AS d, @@innodb_rollback_on_timeout AS e"
 )
 """What differs between the two is in comments, of which each reads its own."""
 
 
 def _lock_on_mysql(words: Words, name: str, timeout_s: float | None) -> Steps[int]:
-    version, lock_wait_s, most_s = yield from _checked_on_mysql(words)
+    version, lock_wait_s, most_s, undoes_all = yield from _checked_on_mysql(words)
     draw = words(words.asks.draw_named(row_of(name)))
     try:
         if timeout_s is None:
@@ -245,15 +247,22 @@ def _lock_on_mysql(words: Words, name: str, timeout_s: float | None) -> Steps[in
         else:
             yield from _limited_on_mysql(words, name, timeout_s, int(lock_wait_s))
     except Failed as failure:
-        if failure.code in WAITED or (failure.code in STOPPED and timeout_s and not 0 < most_s < timeout_s):
+        undone = undoes_all and failure.code == LOCK_WAIT_TIMEOUT
+        stopped = failure.code in STOPPED and timeout_s and not 0 < most_s < timeout_s
+        if not undone and (failure.code in WAITED or stopped):
             raise _late(name, timeout_s) from failure.error
         raise
     return (yield from _drawn(words, name))
 
 
-def _checked_on_mysql(words: Words) -> Steps[tuple[str, Any, Any]]:
-    """Refuse what would not work; return the server's version, and how long a statement may wait, and run."""
-    ((version, lock_wait_s, isolation, most_s),) = yield Said(SETTINGS)
+def _checked_on_mysql(words: Words) -> Steps[tuple[str, Any, Any, Any]]:
+    """Refuse what would not work.
+
+    Returns:
+        The server's version, how long a statement may wait, how long it may run, and whether a wait that
+        takes too long undoes the whole transaction.
+    """
+    ((version, lock_wait_s, isolation, most_s, undoes_all),) = yield Said(SETTINGS)
     try:
         if isolation == "REPEATABLE-READ":
             yield Said("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -263,7 +272,7 @@ def _checked_on_mysql(words: Words) -> Steps[tuple[str, Any, Any]]:
         if failure.code in UNDER_WAY | NO_TRANSACTION:
             raise words.refused(TOO_LATE if failure.code in UNDER_WAY else ALONE) from failure.error
         raise
-    return str(version), lock_wait_s, most_s
+    return str(version), lock_wait_s, most_s, undoes_all
 
 
 def _limit_on_mariadb(timeout_s: float, most_s: float) -> str:
