@@ -20,6 +20,7 @@ from recipes.errors import StoreDenied
 from recipes.stores.credentials import Credentials
 from recipes.stores.secret import Secret
 from recipes.stores.sql.descriptors import guard
+from recipes.stores.sql.meaning import code_of
 from recipes.stores.streams import told
 
 __all__ = ["IDLE_S", "LOCK_WAIT_S", "PLAIN_MODE", "WORKERS", "Bound", "Driver", "Target", "driver_of"]
@@ -31,6 +32,10 @@ IDLE_S = 5
 PLAIN_MODE = "REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
 """The mode in which MySQL reads what asyncmy sends of bytes as those bytes, whatever the server's is."""
 CONNECT_S = 5
+CONNECT_EACH_S = 2
+"""So long one of several servers has to connect; it may be the next one that takes writes."""
+STARTING = "57P03"
+"""What a PostgreSQL says that starts, or ends."""
 WORKERS = 2, 4, 4
 """How many of a blocking client do what is about the session, what joins, and all else.
 
@@ -152,6 +157,8 @@ class Target:
             guard(engine)
         if self.credentials is not None and self.credentials.source:  # else the driver's way
             event.listen(engine, "do_connect", partial(self._log_in, driver))
+        if driver.name == "asyncpg" and len(self.hosts) > 1:
+            event.listen(engine, "do_connect", partial(_connect_in_turn, self.hosts))
         if driver.dialect == "mysql":
             event.listen(engine, "connect", _prepare_mysql)
         return made
@@ -231,7 +238,7 @@ def _of_psycopg(target: Target) -> dict[str, Any]:
         "port": ",".join(map(str, ports)),
         "dbname": target.database,
         **({"target_session_attrs": "read-write"} if len(hosts) > 1 else {}),
-        "connect_timeout": CONNECT_S if len(hosts) == 1 else 2,
+        "connect_timeout": CONNECT_S if len(hosts) == 1 else CONNECT_EACH_S,
         "application_name": "recipes",
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -244,17 +251,43 @@ def _of_psycopg(target: Target) -> dict[str, Any]:
 
 
 def _of_asyncpg(target: Target) -> dict[str, Any]:
-    hosts, ports = (list(one) for one in zip(*target.hosts, strict=True))
+    host, port = target.hosts[0]
+    several = len(target.hosts) > 1
     return {
-        "host": hosts,
-        "port": ports,
+        "host": host,
+        "port": port,
         "database": target.database,
-        **({"target_session_attrs": "read-write"} if len(hosts) > 1 else {}),
-        "timeout": CONNECT_S,
+        **({"target_session_attrs": "read-write"} if several else {}),
+        "timeout": CONNECT_EACH_S if several else CONNECT_S,
         "server_settings": {"application_name": "recipes"},
         **({} if target.context is None else {"ssl": target.context}),
         **target.username,
     }
+
+
+def _connect_in_turn(
+    hosts: tuple[tuple[str, int], ...], dialect: Any, record: Any, args: Any, options: dict[str, Any]
+) -> Any:
+    """Connect to the first server that takes writes; each has a time of its own.
+
+    asyncpg has one time for all of them: a server that is silent would use it up.
+    """
+    del record
+    *others, last = ({**options, "host": host, "port": port} for host, port in hosts)
+    for one in others:
+        try:
+            return dialect.connect(*args, **one)
+        except Exception as error:
+            if not _may_do_elsewhere(error):
+                raise
+    return dialect.connect(*args, **last)
+
+
+def _may_do_elsewhere(error: Exception) -> bool:
+    """Whether another server may take writes: this one is silent, away, starting, or a standby."""
+    standby: type[Exception] = import_module("asyncpg").TargetServerAttributeNotMatched
+    known = error, error.__cause__  # SQLAlchemy wraps some
+    return any(isinstance(one, (OSError, standby)) or code_of(one) == STARTING for one in known)
 
 
 def _of_mysql(target: Target, *, database: str = "database") -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from typing import Any
 
+import asyncpg
 import pytest
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -14,6 +15,7 @@ import recipes
 from recipes.stores.credentials import Credentials
 from recipes.stores.sql import backend_of_engine
 from recipes.stores.sql.blocking import SqlConnection
+from recipes.stores.sql.engines import Target, driver_of
 
 
 @pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
@@ -57,6 +59,54 @@ def test_a_password_needs_a_user_and_an_empty_one_is_none(options: dict[str, Any
 
 class Refused(Exception):
     """What an engine is made to raise where it would connect."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError(),
+        ConnectionRefusedError(),
+        asyncpg.TargetServerAttributeNotMatched("said"),
+        asyncpg.CannotConnectNowError("said"),
+    ],
+)
+def test_each_of_several_servers_has_a_time_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The first is silent, and the second is asked for all that; asyncpg has one time for all."""
+    asked: list[tuple[Any, ...]] = []
+
+    async def connect(*, host: str, port: int, timeout: float, target_session_attrs: str, **_: Any) -> None:
+        asked.append((host, port, timeout, target_session_attrs))
+        if host == "one":
+            raise error from asyncio.CancelledError()  # as of a time that is over
+        raise Refused
+
+    monkeypatch.setattr(asyncpg, "connect", connect)
+    target = Target("label", (("one", 1), ("two", 2), ("three", 3)), "app", None)
+    engine = target.engine(driver_of("postgresql+asyncpg", asynchronous=True))
+
+    async def main() -> None:
+        with pytest.raises(Refused):
+            await engine.connect()
+
+    asyncio.run(main())
+    assert asked == [("one", 1, 2, "read-write"), ("two", 2, 2, "read-write")]
+
+
+def test_of_several_servers_the_last_one_says_why_none_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(*, host: str, **_: Any) -> None:
+        raise ConnectionRefusedError(host)
+
+    monkeypatch.setattr(asyncpg, "connect", connect)
+    target = Target("label", (("one", 1), ("two", 2)), "app", None)
+    engine = target.engine(driver_of("postgresql+asyncpg", asynchronous=True))
+
+    async def main() -> None:
+        with pytest.raises(ConnectionRefusedError, match="two"):
+            await engine.connect()
+
+    asyncio.run(main())
 
 
 def test_in_another_loop_the_engine_of_a_user_has_connections_of_its_own() -> None:
