@@ -33,7 +33,8 @@ UNRENEWED_S = 90.0
 HOUR_S = 3600
 BIG = b"x" * 50_000
 SPACE_MB = 20
-ISOLATION = {"postgresql": "SHOW transaction_isolation", "mysql": "SELECT @@tx_isolation"}
+ISOLATION = "SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = %s"
+"""Of a transaction of MariaDB; what a connection can read says it of those that follow."""
 SETTINGS = {
     "postgresql": "SELECT current_setting('lock_timeout') = '0'",
     "mysql": "SELECT @@innodb_lock_wait_timeout = @@global.innodb_lock_wait_timeout"
@@ -185,6 +186,17 @@ def test_fault_48_the_clock_is_set_forward_while_a_lock_is_held(
 # Transactions.
 
 
+@pytest.mark.parametrize("how", [{"isolation_level": "AUTOCOMMIT"}, {"connect_args": {"autocommit": True}}])
+def test_fault_53_the_engine_of_the_user_commits_each_statement(lab: Lab, how: dict[str, Any]) -> None:
+    """An act is a transaction all the same: of one that is undone nothing is left."""
+    one, other = (lab.client(lab.engine(**how), **PATIENT) for _ in range(2))
+    held = one.acquire(lab.name)
+    assert other.try_acquire(lab.name) is None
+    assert len(lab.contenders(LONG_S)) == 1
+    assert held.release()
+    assert other.acquire(lab.name).token > held.token
+
+
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_fault_53_the_engine_of_the_user_has_another_isolation(
     lab: Lab, isolation: str, monkeypatch: pytest.MonkeyPatch
@@ -192,7 +204,7 @@ def test_fault_53_the_engine_of_the_user_has_another_isolation(
     """Acts are READ COMMITTED all the same, and what the user does is as before."""
     engines = [lab.engine(isolation_level=isolation) for _ in range(3)]
     clients = [lab.client(one, **PATIENT) for one in engines]
-    said = Said(monkeypatch, lab.server.scheme)
+    said = Said(monkeypatch, lab.server)
     tokens = []
     going = {one.start_acquire(lab.name) for one in clients for _ in range(2)}
     while going:
@@ -211,14 +223,14 @@ class Said:
     """What is sent to the database in the acts of all clients from here on.
 
     Attributes:
-        levels: The isolation of each transaction that locks or writes.
+        levels: The isolation of each transaction that locks or writes, if the server is given.
         failed: What the database said of what it did not do.
     """
 
-    def __init__(self, patched: pytest.MonkeyPatch, scheme: str) -> None:
+    def __init__(self, patched: pytest.MonkeyPatch, server: Any = None) -> None:
         self.levels: set[str] = set()
         self.failed: list[str] = []
-        self._say, self._isolation = carrying.said, ISOLATION[scheme]
+        self._say, self._server = carrying.said, server
         patched.setattr(carrying, "said", self._note)
 
     def _note(self, connection: Any, one: Any) -> Any:
@@ -227,13 +239,26 @@ class Said:
         except DBAPIError as error:
             self.failed.append(str(error.orig))
             raise
-        if one.text.startswith(("INSERT", "UPDATE", "DELETE")):
-            beside = connection.connection.cursor()
-            beside.execute(self._isolation)
-            ((level,),) = beside.fetchall()
-            beside.close()
-            self.levels.add(level.upper().replace("-", " "))
+        if self._server is not None and one.text.startswith(("INSERT", "UPDATE", "DELETE")):
+            self.levels.add(self._level(connection).upper().replace("-", " "))
         return found
+
+    def _level(self, connection: Any) -> str:
+        cursor = connection.connection.cursor()
+        postgresql = self._server.scheme == "postgresql"
+        cursor.execute("SHOW transaction_isolation" if postgresql else "SELECT CONNECTION_ID()")
+        ((said,),) = cursor.fetchall()
+        cursor.close()
+        if postgresql:
+            return str(said)
+        found: list[tuple[str]] = []
+
+        def seen() -> bool:  # it shows a transaction after a tenth of a second
+            found[:] = self._server.ask(ISOLATION, said)
+            return bool(found)
+
+        assert eventually(seen, SOON_S, every_s=0.02)
+        return found[0][0]
 
 
 def level_of(one: Actor, engine: Any) -> str:
@@ -296,7 +321,7 @@ def test_fault_53_a_deadlock_with_a_transaction_of_the_user(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The act that is undone is begun again: that of a session that ends, which locks its queues by name."""
-    said = Said(monkeypatch, lab.server.scheme)
+    said = Said(monkeypatch)
     tries = (_deadlock(lab, number, said) for number in range(10))
     assert any(tries), "the database should have chosen the client"
     assert lab.contenders(LONG_S) == ()

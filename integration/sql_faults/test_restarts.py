@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+import sqlalchemy
 
 import recipes
 from integration import servers
-from integration.faults.actors import APIS, Held
+from integration.faults.actors import APIS, Actor, Held
 from integration.faults.labs import LASTING_S
 from integration.faults.looking import Seen, hold_fault
 from integration.faults.workers import Worker
@@ -23,6 +25,7 @@ from tests.pace import Pace, taking
 pytestmark = pytest.mark.long
 
 LONG_S = PATIENT["session_timeout"]
+POOLED = 12
 DEFAULTS = {"restart_grace": None, "tables": None}
 """What a worker has, in a process of its own."""
 Lose = Callable[[Callable[[], object]], None]
@@ -51,6 +54,35 @@ def test_fault_10_the_server_ends_while_one_holds_and_others_wait(lab: Lab, how:
         tokens.append(held.token)
     assert tokens == sorted(set(tokens))
     assert tokens == [int(one.rpartition("/")[2]) for one in before]
+
+
+def test_fault_10_all_connections_of_the_engine_of_a_user_have_ended(lab: Lab, prefix: str) -> None:
+    """The first that is found to have ended says so of all: they are not tried one after the other."""
+    engine = lab.engine(pool_size=POOLED, max_overflow=0)
+    one = lab.client(engine, **PATIENT)
+    held = one.acquire(lab.name)
+    connect_all(one, engine)
+    lab.server.restart()
+    with Seen(of=prefix) as seen:
+        assert held.verify()
+        assert len(seen.of("store.retry")) < POOLED / 2
+    assert held.held
+
+
+def connect_all(one: Actor, engine: Any) -> None:
+    """Have all connections of its pool made, and returned."""
+
+    async def connect() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(POOLED - engine.pool.checkedout()):
+                await stack.enter_async_context(engine.connect())
+
+    if isinstance(engine, sqlalchemy.Engine):
+        with contextlib.ExitStack() as stack:
+            for _ in range(POOLED - engine.pool.checkedout()):  # type: ignore[attr-defined]
+                stack.enter_context(engine.connect())
+    else:
+        one.call(connect)
 
 
 @pytest.fixture(params=["postgres", "pgbouncer", "mariadb"])

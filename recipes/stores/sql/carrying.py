@@ -14,12 +14,12 @@ from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S, PLAIN_MODE
 from recipes.stores.sql.requests import Act, Ask, Work
 from recipes.stores.sql.texts import Said, Texts, call_of
 
-__all__ = ["bounded", "call", "carry_out", "followed", "run", "said"]
+__all__ = ["begin_on_mysql", "bounded", "call", "carry_out", "followed", "run", "said"]
 
 
 _MADE = "recipes", "functions"
 _BOUND, _AS_BEFORE = (
-    Said(f"SET {', '.join(f'{one} = {value}' for one, value in values.items())}")
+    f"SET {', '.join(f'{one} = {value}' for one, value in values.items())}"
     for values in (
         {
             "@recipes_waits": "@@innodb_lock_wait_timeout",
@@ -36,6 +36,8 @@ _BOUND, _AS_BEFORE = (
         },
     )
 )
+_BEGIN = "ROLLBACK", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"
+"""The first for what a listener of the pool has read, the last for a connection that commits by itself."""
 
 
 def run(connection: Connection, act: Act[Any], work: Work) -> Any:
@@ -134,20 +136,34 @@ def _transaction(connection: Connection, work: Work, ending: Callable[[], object
             ending()
 
 
+def begin_on_mysql(connection: Connection, *, bound: bool = False) -> None:
+    """Begin a transaction that is READ COMMITTED, whatever the settings of the connection are.
+
+    SQLAlchemy's option would have it set back as the connection is returned to its pool: if that is cut off,
+    the place in the pool is lost. And it is SQLAlchemy that carries this out, not `said`: if this connection
+    has ended, as in a restart, then so have the others of its pool, and it uses none of them again.
+
+    Args:
+        connection: SQLAlchemy has begun the transaction, and sent nothing.
+        bound: In a block of `bounded`.
+    """
+    for text in (*([_BOUND] if bound else []), *_BEGIN):
+        connection.exec_driver_sql(text)
+
+
 @contextmanager
 def bounded(connection: Connection) -> Generator[None]:
-    """Have MySQL end soon what waits or stands still in the block, on a connection with other settings.
+    """Have a connection to MySQL be as before after the block, in which `begin_on_mysql` bounds it.
 
-    Else a process that is stopped there keeps a row locked for hours: as long as its connection may be idle.
-    And have it read bytes as they are.
+    MySQL soon ends what waits or stands still there. Else a process that is stopped there keeps a row locked
+    for hours: as long as its connection may be idle. And it reads bytes as they are.
     """
-    said(connection, _BOUND)
     try:
         yield
     finally:
         if not (connection.closed or connection.invalidated):
             try:
-                said(connection, _AS_BEFORE)
+                said(connection, Said(_AS_BEFORE))
             except DBAPIError:
                 connection.invalidate()
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from recipes.errors import StoreError, StoreRefused, StoreUnavailable
 from recipes.stores.sql.acts import Acts
-from recipes.stores.sql.carrying import run
+from recipes.stores.sql.carrying import begin_on_mysql, run
 from recipes.stores.sql.meaning import Again, is_already_there, is_missing, meaning
 from recipes.stores.sql.requests import Work
 from recipes.stores.sql.settings import Settings
@@ -84,6 +84,8 @@ def _noted(connection: Connection, settings: Settings) -> tuple[int, int, str]:
     """Learn which server it is, and note it, in one transaction: the next may be with another server."""
     learned = _postgresql if settings.statements.notifies else _mysql
     with connection.begin():
+        if not (settings.own or settings.statements.notifies):
+            begin_on_mysql(connection)
         life = learned(connection, settings.label)
         enter = partial(Acts(settings.statements, "", "", "").enter, life=life, grace_us=settings.grace_us)
         found: tuple[int, int, str] = run(connection, enter, Work())

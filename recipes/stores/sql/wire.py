@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -14,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from recipes._run.clock import boot_time
 from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.sql.acts import Elsewhere, Starting
-from recipes.stores.sql.carrying import bounded, call, carry_out, followed, run
+from recipes.stores.sql.carrying import begin_on_mysql, bounded, call, carry_out, followed, run
 from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
 from recipes.stores.sql.entering import entered, left, started
 from recipes.stores.sql.hearing import Hearing
@@ -141,7 +142,7 @@ class Wire:
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
         level = connection.get_execution_options().get("isolation_level")
-        if not self._settings.own or level == "AUTOCOMMIT":  # of the try before
+        if self._postgresql and (not self._settings.own or level == "AUTOCOMMIT"):  # of the try before
             connection.execution_options(isolation_level="READ COMMITTED")
         work = Work(*entered(connection, self._settings), self._settings.grace_us)
         if request.reads and self._postgresql:  # on MySQL that costs more than it saves
@@ -156,8 +157,12 @@ class Wire:
         if proves:
             act = followed(act, self._settings.statements.notify(hearing.channel, ""))
         began = boot_time()
-        prepare = _holding if self._postgresql and not self._keeps(connection) else None
+        prepare: Callable[[Connection], object] | None = None
         unbounded = not (self._settings.own or self._postgresql or request.reads)
+        if self._postgresql and not self._keeps(connection):
+            prepare = _holding
+        elif not (self._postgresql or self._settings.own):
+            prepare = partial(begin_on_mysql, bound=unbounded)
         with bounded(connection) if unbounded else nullcontext():
             found = carry_out(connection, act, work, prepare=prepare, ending=progress.ending)
         if proves or request.channel:

@@ -253,16 +253,25 @@ class Locked(Noting):
     dialect: Any = mysql.dialect()
     closed = False
 
+    def exec_driver_sql(self, text: str) -> None:
+        self.texts.append(text)
+
+
+BEGIN = ["ROLLBACK", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"]
+
 
 def bounding(request: Transact, connection: Any, monkeypatch: pytest.MonkeyPatch, *, own: bool) -> list[str]:
     """Carry a request out there; return which settings were said, and where the transaction was."""
-    seen: list[str] = []
+    seen: list[str] = connection.texts
 
     def noted(connection: Any, one: Said) -> Any:
-        seen.append(one.text)
-        return connection.said_by(connection, one)
+        found = connection.said_by(connection, one)
+        seen[-1:] = [one.text]
+        return found
 
-    def carried_out(*_: object, **__: object) -> str:
+    def carried_out(connection: Any, *_: object, prepare: Any = None, **__: object) -> str:
+        if prepare is not None:
+            prepare(connection)
         seen.append("the act")
         return "done"
 
@@ -275,12 +284,12 @@ def bounding(request: Transact, connection: Any, monkeypatch: pytest.MonkeyPatch
 
 def test_on_the_engine_of_a_user_mysql_ends_what_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was stopped there kept its row locked for as long as a connection may be idle: hours."""
-    before, act, behind = bounding(Transact(long), Locked(), monkeypatch, own=False)
+    before, *begin, act, behind = bounding(Transact(long), Locked(), monkeypatch, own=False)
     assert "SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5" in before
     assert "@recipes_waits = @@innodb_lock_wait_timeout, @recipes_idle = @@wait_timeout" in before
     assert "@recipes_mode = @@sql_mode" in before
     assert "SESSION sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')" in before
-    assert act == "the act"
+    assert [*begin, act] == [*BEGIN, "the act"]
     assert behind.removeprefix("SET ").split(", ") == [
         "SESSION innodb_lock_wait_timeout = @recipes_waits",
         "SESSION wait_timeout = @recipes_idle",
@@ -288,11 +297,21 @@ def test_on_the_engine_of_a_user_mysql_ends_what_stands_still(monkeypatch: pytes
     ]
 
 
-@pytest.mark.parametrize(("reads", "own"), [(True, False), (False, True)])
+@pytest.mark.parametrize(("reads", "own", "begin"), [(True, False, BEGIN), (False, True, [])])
 def test_what_locks_nothing_or_is_bounded_already_is_not(
-    monkeypatch: pytest.MonkeyPatch, reads: bool, own: bool
+    monkeypatch: pytest.MonkeyPatch, reads: bool, own: bool, begin: list[str]
 ) -> None:
-    assert bounding(Transact(long, reads=reads), Locked(), monkeypatch, own=own) == ["the act"]
+    assert bounding(Transact(long, reads=reads), Locked(), monkeypatch, own=own) == [*begin, "the act"]
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_on_the_engine_of_a_user_nothing_is_left_to_be_set_back_as_mysql_is_returned(
+    monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    """SQLAlchemy does so without a bound; a call that was cancelled meanwhile took its place in the pool."""
+    connection = Locked()
+    bounding(Transact(long, reads=reads), connection, monkeypatch, own=False)
+    assert connection.levels == []
 
 
 def test_a_connection_whose_settings_cannot_be_as_before_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
