@@ -235,8 +235,8 @@ def test_the_statements_are_those_that_shedlock_documents() -> None:
 def test_the_schema_has_the_tables_that_are_needed(dialect: str) -> None:
     made = sql.schema(dialect, "mine_", layout="shedlock")
     names = [one.split()[5] for one in made]
-    assert names == ["mine_queue", "mine_server", "shedlock"]
-    assert "locked_by VARCHAR(255) NOT NULL" in made[2]
+    assert names == ["mine_queue", "shedlock", "mine_server"]
+    assert "locked_by VARCHAR(255) NOT NULL" in made[1]
     assert all("shedlock" not in one for one in sql.schema(dialect))
     with pytest.raises(ValueError, match="layout='name': use 'shedlock'"):
         sql.schema(dialect, layout="name")
@@ -247,8 +247,8 @@ def test_the_command_prints_what_makes_them() -> None:
     said = CliRunner().invoke(store_command, ["schema", *url, "--layout", "shedlock"], standalone_mode=False)
     assert [line.split()[5] for line in said.output.splitlines() if line.startswith("CREATE")] == [
         "recipes_queue",
-        "recipes_server",
         "shedlock",
+        "recipes_server",
     ]
 
 

@@ -73,14 +73,6 @@ CREATE TABLE IF NOT EXISTS recipes_receipt (
     said BYTEA NOT NULL,
     PRIMARY KEY (session, name)
 )
-CREATE TABLE IF NOT EXISTS recipes_server (
-    only_row SMALLINT NOT NULL,
-    life VARCHAR(200) COLLATE "C" NOT NULL,
-    since_us BIGINT NOT NULL,
-    grace_us BIGINT NOT NULL,
-    tidied_to VARCHAR(1100) COLLATE "C" NOT NULL,
-    PRIMARY KEY (only_row)
-)
 CREATE TABLE IF NOT EXISTS recipes_session (
     id VARCHAR(64) COLLATE "C" NOT NULL,
     ttl_us BIGINT NOT NULL,
@@ -99,6 +91,14 @@ CREATE UNLOGGED TABLE IF NOT EXISTS recipes_watch (
     session VARCHAR(64) COLLATE "C" NOT NULL,
     PRIMARY KEY (queue, token, session)
 )
+CREATE TABLE IF NOT EXISTS recipes_server (
+    only_row SMALLINT NOT NULL,
+    life VARCHAR(200) COLLATE "C" NOT NULL,
+    since_us BIGINT NOT NULL,
+    grace_us BIGINT NOT NULL,
+    tidied_to VARCHAR(1100) COLLATE "C" NOT NULL,
+    PRIMARY KEY (only_row)
+)
 """
 
 
@@ -108,7 +108,7 @@ def test_the_tables_of_postgresql() -> None:
 
 def test_the_tables_of_mysql_differ_in_types_and_in_the_watches_that_it_has_no_use_for() -> None:
     made = {one.split()[5]: " ".join(one.split()) for one in Tables("app_").ddl("mysql")}
-    names = ["buried", "contender", "named", "queue", "receipt", "server", "session", "value"]
+    names = ["buried", "contender", "named", "queue", "receipt", "session", "value", "server"]
     assert list(made) == [f"app_{name}" for name in names]
     assert made["app_contender"] == (
         "CREATE TABLE IF NOT EXISTS app_contender ("

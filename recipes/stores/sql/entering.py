@@ -12,11 +12,11 @@ from sqlalchemy.exc import DBAPIError
 from recipes.errors import StoreError, StoreRefused, StoreUnavailable
 from recipes.stores.sql.acts import Acts
 from recipes.stores.sql.carrying import begin_on_mysql, run
-from recipes.stores.sql.meaning import Again, is_already_there, is_missing, meaning
+from recipes.stores.sql.meaning import Again, is_already_there, meaning
 from recipes.stores.sql.requests import Work
 from recipes.stores.sql.settings import Settings
 
-__all__ = ["entered", "left", "started"]
+__all__ = ["create", "entered", "left", "started"]
 
 _POSTGRESQL = text(
     "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'),"
@@ -63,13 +63,7 @@ def _key(settings: Settings) -> tuple[Any, ...]:
 
 
 def _enter(connection: Connection, settings: Settings) -> tuple[int, str]:
-    try:
-        until_us, agreed_us, server = _noted(connection, settings)
-    except DBAPIError as error:
-        if not (settings.create_tables and is_missing(error)):
-            raise
-        _create(connection, settings)
-        until_us, agreed_us, server = _noted(connection, settings)
+    until_us, agreed_us, server = _noted(connection, settings)
     if agreed_us != settings.grace_us:
         theirs_s, ours_s = agreed_us / 1e6, settings.grace_us / 1e6
         raise StoreRefused(
@@ -117,7 +111,7 @@ def _read_only(connection: Connection, label: str) -> StoreError:
     return StoreUnavailable(label, READ_ONLY, unsent=True)
 
 
-def _create(connection: Connection, settings: Settings) -> None:
+def create(connection: Connection, settings: Settings) -> None:
     """Make the tables that are missing; another client may do so at the same time."""
     for statement in settings.statements.tables.ddl(settings.statements.dialect):
         try:

@@ -123,9 +123,9 @@ def _missing_tables(label: str) -> StoreRefused:
     )
 
 
-def is_missing(error: DBAPIError) -> bool:
+def is_missing(error: BaseException) -> bool:
     """Whether it says that a table is missing."""
-    return _code(error.orig) in _MISSING
+    return _code(getattr(error, "orig", None) or error) in _MISSING
 
 
 def is_already_there(error: DBAPIError) -> bool:

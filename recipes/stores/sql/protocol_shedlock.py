@@ -110,7 +110,7 @@ class ShedlockTables(Tables):
     def of(self, dialect: str) -> list[Table]:
         """Return the tables that are needed, the same on all dialects."""
         del dialect
-        return [self.queue, self.server, self.shedlock]
+        return [self.queue, self.shedlock, self.server]
 
 
 @lru_cache(maxsize=32)

@@ -186,10 +186,12 @@ class Tables:
         )
 
     def of(self, dialect: str) -> list[Table]:
-        """Return the tables that a dialect needs: subscriptions only where servers notify."""
-        return [
-            one for one in self.metadata.sorted_tables if dialect == "postgresql" or one is not self.watch
-        ]
+        """Return the tables that a dialect needs: subscriptions only where servers notify.
+
+        The first that is looked at is made last.
+        """
+        left_out = {self.server} if dialect == "postgresql" else {self.server, self.watch}
+        return [*(one for one in self.metadata.sorted_tables if one not in left_out), self.server]
 
     def ddl(self, dialect: str) -> Iterator[str]:
         """Yield the statements that make the tables, if they are not there."""

@@ -17,9 +17,9 @@ from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.sql.acts import Elsewhere, Starting
 from recipes.stores.sql.carrying import begin_on_mysql, bounded, call, carry_out, followed, run
 from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
-from recipes.stores.sql.entering import entered, left, started
+from recipes.stores.sql.entering import create, entered, left, started
 from recipes.stores.sql.hearing import Hearing
-from recipes.stores.sql.meaning import Again, code_of, is_ours, is_read_only, meaning
+from recipes.stores.sql.meaning import Again, code_of, is_missing, is_ours, is_read_only, meaning
 from recipes.stores.sql.requests import Act, Transact, Work
 from recipes.stores.sql.settings import Settings
 
@@ -111,9 +111,12 @@ class Wire:
             StoreError: As `meaning` has it.
         """
         label, progress.connected = self._settings.label, True
+        creates, missing = self._settings.create_tables, False
         while True:
             progress.sent = False
             try:
+                if missing:
+                    create(connection, self._settings)
                 return self._once(connection, request, progress)
             except Starting as starting:
                 left_s = starting.left_us / 1e6
@@ -132,7 +135,9 @@ class Wire:
                     self._lent = True
                     connection.invalidate()
                     raise StoreUnavailable(label, f"{PROXY} ({original})", unsent=True) from None
-                meant = meaning(error, label, sent=progress.sent)
+                missing = creates and is_missing(error)
+                creates = creates and not missing
+                meant = Again("tables are missing") if missing else meaning(error, label, sent=progress.sent)
                 if not isinstance(meant, Again):
                     raise meant from None
             pause_s = random.uniform(0, PAUSE_S)  # noqa: S311 - spreads load only

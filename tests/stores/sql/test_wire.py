@@ -13,7 +13,7 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError
 
 from recipes._run.clock import boot_time
-from recipes.errors import StoreUnavailable
+from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.sql import carrying
 from recipes.stores.sql import wire as module
 from recipes.stores.sql.acts import expect_same
@@ -242,6 +242,44 @@ def test_a_call_whose_answer_is_lost_may_have_been_carried_out(monkeypatch: pyte
     with pytest.raises(StoreUnavailable, match="reset") as caught:
         calling.ask()
     assert not caught.value.unsent
+
+
+# Tables that are missing.
+
+
+class Empty(Noting):
+    """A connection to a database where a table is missing until all are made."""
+
+    def __init__(self, *, can_be_made: bool) -> None:
+        super().__init__()
+        self.fails[""] = Failing("42P01")
+        self.made: list[str] = []
+        self._can_be_made = can_be_made
+
+    def exec_driver_sql(self, text: str) -> None:
+        self.made.append(text.partition(" EXISTS ")[2].split()[0])
+        if self._can_be_made:
+            self.fails.clear()
+
+
+@pytest.mark.parametrize(("create", "can_be_made"), [(True, True), (True, False), (False, True)])
+def test_tables_that_an_act_misses_are_made_once(
+    monkeypatch: pytest.MonkeyPatch, create: bool, can_be_made: bool
+) -> None:
+    """The table that each connection looks at first may be there: made by another client a moment ago."""
+    connection = Empty(can_be_made=can_be_made)
+    monkeypatch.setattr(carrying, "said", connection.said_by)
+    statements = Statements.of(PREFIX, "postgresql")
+    wire = Wire(Settings("db", statements, object, own=True, grace_us=0, create_tables=create))
+    given: Any = connection
+    if create and can_be_made:
+        assert wire.transact(given, Transact(long), Progress(), boot_time() + 9) == "long"
+    else:
+        with pytest.raises(StoreRefused, match="tables are missing"):
+            wire.transact(given, Transact(long), Progress(), boot_time() + 9)
+    every = [one.name for one in statements.tables.of("postgresql")]
+    assert connection.made == (every if create else [])
+    assert every[-1] == "recipes_server", "where it is, all others are"
 
 
 # What MySQL is told on the engine of a user.

@@ -1,0 +1,54 @@
+"""Tables are made at first use, whatever is there already, and whoever else makes them."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import recipes
+from integration import servers
+from integration.sql.conftest import Connect
+from integration.sql.places import by_cursor
+
+Database = servers.Postgres | servers.MariaDb
+
+OPENERS, SOON_S = 8, 60.0
+
+
+@pytest.fixture
+def fresh() -> str:
+    """Return what the names of tables begin with that are not there."""
+    return f"t{secrets.token_hex(5)}_"
+
+
+def works(database: Database, tables: str, layout: str | None = None) -> bool:
+    with recipes.connect(database.url(), tables=tables, create_tables=True, layout=layout) as client:
+        return client.lock(f"x{secrets.token_hex(5)}").acquire(timeout=SOON_S).release()
+
+
+def test_several_may_come_first(database: Database, fresh: str) -> None:
+    together = threading.Barrier(OPENERS)
+
+    def come(_: int) -> bool:
+        together.wait(SOON_S)
+        return works(database, fresh)
+
+    with ThreadPoolExecutor(OPENERS) as pool:
+        assert all(pool.map(come, range(OPENERS)))
+
+
+def test_what_was_made_half_is_made_whole(database: Database, tables: str, connect: Connect) -> None:
+    connection = connect()
+    run = by_cursor(connection)
+    for table in ("session", "buried"):
+        run(f"DROP TABLE {tables}{table}")
+        connection.commit()
+        assert works(database, tables)
+
+
+def test_one_layout_may_come_after_the_other(database: Database, fresh: str) -> None:
+    assert works(database, fresh, "shedlock")
+    assert works(database, fresh)
