@@ -194,6 +194,7 @@ class SqlConnection(Connection):
         if request.behind_s:
             self._do_behind(request)
             return None
+        self._hang_up_late()
         job = _Job(request, boot_time() + timeout_s)
         lane = self._session if request.session else self._joins if request.joins else self._others
         try:
@@ -231,6 +232,13 @@ class SqlConnection(Connection):
     @property
     def _closed(self) -> StoreUnavailable:
         return StoreUnavailable(self._settings.label, CLOSED, unsent=True)
+
+    def _hang_up_late(self) -> None:
+        """Have the workers come free whose time is over: an interrupt may have struck their callers."""
+        now = boot_time()
+        for job in list(self._under_way):
+            if job.until <= now:
+                job.hang_up()
 
     def _do_behind(self, request: Transact) -> None:
         """Have a request done for which nobody waits; if the last one is not done yet, it hangs."""

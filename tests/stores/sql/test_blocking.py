@@ -14,6 +14,7 @@ import pytest
 from recipes.errors import StoreUnavailable
 from recipes.stores.sql import blocking
 from recipes.stores.sql.blocking import SqlConnection
+from recipes.stores.sql.engines import WORKERS
 from recipes.stores.sql.requests import Transact
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
@@ -37,9 +38,12 @@ class Database:
     """An engine, and what carries out requests: one that nobody waits for hangs until its connection ends.
 
     Attributes:
+        joins_hang: One that joins does so too.
         hanging: The connections of these, once they are used.
         answers: While this is not set, one that connects waits for it.
     """
+
+    joins_hang = False
 
     def __init__(self) -> None:
         self.hanging: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
@@ -55,7 +59,7 @@ class Database:
 
     def transact(self, connection: Any, request: Transact, *_: Any) -> str:
         ended: threading.Event = connection.connection.driver_connection
-        if request.behind_s:
+        if request.behind_s or (request.joins and self.joins_hang):
             self.hanging.put(ended)
             assert ended.wait(GENEROUS_S)
             raise OSError("the connection was ended")
@@ -156,3 +160,49 @@ def test_a_renewal_that_is_stuck_as_it_connects_keeps_no_later_one_waiting() -> 
         one.join()
     connection.close()
     assert connect == [True, True]
+
+
+def test_what_an_interrupt_left_keeps_no_worker_once_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyMySQL waits for ever for a server that is silent: four interrupts were as many workers."""
+    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
+    database = Database()
+    database.joins_hang = True
+    connection = connected(database)
+    join = Transact(nothing, joins=True)  # type: ignore[arg-type]
+    hanging: list[threading.Event] = []
+
+    def interrupted(*_: object) -> bool:
+        hanging.append(database.hanging.get(timeout=GENEROUS_S))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(blocking, "acquire", interrupted)
+        for _ in range(WORKERS[1]):
+            with pytest.raises(KeyboardInterrupt):
+                connection.ask(join, 0.0)
+    database.joins_hang = False
+    assert connection.ask(join, GENEROUS_S / 2) == "done"
+    assert all(one.is_set() for one in hanging)
+    connection.close()
+
+
+def test_what_an_interrupt_left_is_done_if_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
+    database = Database()
+    database.joins_hang = True
+    connection = connected(database)
+    hanging: list[threading.Event] = []
+
+    def interrupted(*_: object) -> bool:
+        hanging.append(database.hanging.get(timeout=GENEROUS_S))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(blocking, "acquire", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            connection.ask(Transact(nothing, joins=True), GENEROUS_S)  # type: ignore[arg-type]
+    assert connection.ask(RELEASE, GENEROUS_S) == "done"
+    assert not hanging[0].is_set()
+    connection.close()
