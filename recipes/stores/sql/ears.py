@@ -63,7 +63,8 @@ async def _of_psycopg(raw: Any, channel: str, hear: Callable[[str], None]) -> As
     try:
         yield deaf
     finally:
-        loop.remove_reader(number)
+        if not deaf.done():  # else that is done, and the number may be another's by now
+            loop.remove_reader(number)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -422,5 +423,31 @@ def test_psycopg_is_read_when_something_arrives_until_its_end() -> None:
                 raw.far.close()
                 await asyncio.wait_for(deaf, GENEROUS_S)
             assert not asyncio.get_running_loop().remove_reader(raw.near)
+
+    asyncio.run(main())
+
+
+def test_a_reader_of_what_has_the_descriptor_of_a_lost_connection_by_now_is_left() -> None:
+    """The driver closes its socket as it finds its end."""
+
+    class Lost(Socket):
+        def consume_input(self) -> None:
+            self.near.close()
+            raise OSError("the server closed the connection")
+
+    async def main() -> None:
+        raw, loop, read = Lost(), asyncio.get_running_loop(), asyncio.Event()
+        number = raw.fileno()
+        near, far = socket.socketpair()
+        with raw.near, raw.far, near, far:
+            async with ears_of(raw, "recipes_me", lambda _: None) as deaf:
+                raw.far.send(b"one")
+                await asyncio.wait_for(deaf, GENEROUS_S)
+                os.dup2(near.fileno(), number)
+                loop.add_reader(number, read.set)
+            far.send(b"two")
+            await asyncio.wait_for(read.wait(), GENEROUS_S)
+            loop.remove_reader(number)
+            os.close(number)
 
     asyncio.run(main())
