@@ -26,7 +26,7 @@ from recipes.errors import StoreUnavailable
 from recipes.stores.descriptors import leave
 from recipes.stores.sql.descriptors import taken
 from recipes.stores.sql.engines import WORKERS
-from recipes.stores.sql.meaning import is_ours, meaning
+from recipes.stores.sql.meaning import connecting, is_ours, meaning
 from recipes.stores.sql.requests import Listen, Transact
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.wire import Progress, Wire
@@ -283,7 +283,9 @@ class SqlConnection(Connection):
                 self._listener = None
                 raise
             self._listener.ready.wait(min(LISTEN_WITHIN_S, max(0.0, job.until - boot_time()) / 2))
-        with self._engine.connect() as connection:
+        with connecting(self._settings.label):
+            connected = self._engine.connect()
+        with connected as connection:
             driver = connection.connection.driver_connection
             job.use(lambda: _hang_up(driver))
             try:

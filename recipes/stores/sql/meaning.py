@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -13,7 +15,16 @@ from recipes.errors import StoreDenied, StoreError, StoreFull, StoreRefused, Sto
 from recipes.stores.sockets import describe
 from recipes.stores.tls import refused_by_tls, tls_words
 
-__all__ = ["Again", "code_of", "is_already_there", "is_missing", "is_ours", "is_read_only", "meaning"]
+__all__ = [
+    "Again",
+    "code_of",
+    "connecting",
+    "is_already_there",
+    "is_missing",
+    "is_ours",
+    "is_read_only",
+    "meaning",
+]
 
 
 class Again(Exception):
@@ -121,6 +132,17 @@ def _missing_tables(label: str) -> StoreRefused:
         "the tables are missing: make them as `recipes store schema` prints them, or connect once"
         " with create_tables=True",
     )
+
+
+@contextmanager
+def connecting(label: str) -> Iterator[None]:
+    """Have what a driver lacks to log in be an answer; it says so by a bare RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if type(error) is not RuntimeError:
+            raise
+        raise StoreRefused(label, str(error)) from error
 
 
 def is_missing(error: BaseException) -> bool:

@@ -20,7 +20,7 @@ from recipes._contract.connection import AsyncConnection, Mailbox, OnEnd, Reques
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
 from recipes.stores.sql.ears import ears_of, hang_up, let_go
-from recipes.stores.sql.meaning import is_ours, meaning
+from recipes.stores.sql.meaning import connecting, is_ours, meaning
 from recipes.stores.sql.requests import Listen, Transact
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.wire import Progress, Wire
@@ -174,7 +174,8 @@ class AsyncSqlConnection(AsyncConnection):
 
     async def _carry_out(self, request: Transact, progress: _Progress, until: float) -> Any:
         try:
-            connection = await self._engine.connect()
+            with connecting(self._settings.label):
+                connection = await self._engine.connect()
             try:
                 return await connection.run_sync(self._transact, request, progress, until)
             finally:

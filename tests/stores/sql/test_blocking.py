@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recipes.errors import StoreUnavailable
+from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.sql import blocking
 from recipes.stores.sql.blocking import SqlConnection
 from recipes.stores.sql.engines import WORKERS
@@ -205,4 +205,18 @@ def test_what_an_interrupt_left_is_done_if_there_is_time(monkeypatch: pytest.Mon
             connection.ask(Transact(nothing, joins=True), GENEROUS_S)  # type: ignore[arg-type]
     assert connection.ask(RELEASE, GENEROUS_S) == "done"
     assert not hanging[0].is_set()
+    connection.close()
+
+
+def test_what_a_driver_lacks_to_log_in_is_an_answer() -> None:
+    """As the package that PyMySQL needs for MySQL's own way; it counted as a mistake of ours."""
+    database = Database()
+    connection = connected(database)
+
+    def connect() -> Any:
+        raise RuntimeError("'cryptography' package is required")
+
+    database.connect = connect  # type: ignore[method-assign]
+    with pytest.raises(StoreRefused, match="'cryptography' package is required"):
+        connection.ask(RELEASE, GENEROUS_S)
     connection.close()

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.util import await_only, greenlet_spawn
 
 from recipes._contract.wakeups import Changed, Disturbed
-from recipes.errors import StoreUnavailable
+from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.sql import tasks
 from recipes.stores.sql.ears import ears_of
 from recipes.stores.sql.hearing import Hearing
@@ -234,6 +234,19 @@ def test_an_error_of_the_driver_says_whether_anything_was_sent(step: str) -> Non
         with pytest.raises(StoreUnavailable, match="reset") as caught:
             await connection.ask(RELEASE, GENEROUS_S)
         assert caught.value.unsent is (step in STEPS[:2])
+
+    run(case)
+
+
+def test_what_a_driver_lacks_to_log_in_is_an_answer() -> None:
+    async def case(connection: AsyncSqlConnection, database: Database) -> None:
+        async def failing(name: str, raw: Raw | None = None) -> None:
+            del name, raw
+            raise RuntimeError("'cryptography' package is required")
+
+        database.step = failing  # type: ignore[method-assign]
+        with pytest.raises(StoreRefused, match="'cryptography' package is required"):
+            await connection.ask(RELEASE, GENEROUS_S)
 
     run(case)
 
