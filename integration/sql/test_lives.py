@@ -8,6 +8,7 @@ import pytest
 
 import recipes
 from integration import servers
+from integration.needing import needed
 from integration.sql.conftest import Connect
 from recipes._run.clock import boot_time
 
@@ -56,3 +57,17 @@ def test_after_a_clock_was_set_back_the_grace_is_waited_for_and_no_longer(
         with client.lock("x").acquire(timeout=60):
             assert boot_time() - began > SHORT_S - 0.5
         assert client.lock("x").try_acquire() is not None
+
+
+def test_a_mysql_that_refuses_what_changes_all_rows() -> None:
+    """It is told so for each connection, as a careful operator does."""
+    careful = {"init-connect": "SET sql_safe_updates=1"}
+    with needed("mariadb", lambda: servers.mariadb(settings=careful)) as server:
+        options = {"restart_grace": SHORT_S, "session_timeout": SHORT_S, "create_tables": True}
+        with recipes.connect(server.url(), **options) as client:
+            assert client.lock("x").acquire(timeout=60).release()
+        with server.connect() as admin, admin.cursor() as cursor:
+            cursor.execute("UPDATE recipes_server SET life = 'another'")
+        with recipes.connect(server.url(), **options) as client:
+            assert client.lock("x").acquire(timeout=60).release()
+        assert server.one("SELECT life <> 'another' FROM recipes_server")

@@ -152,6 +152,15 @@ def test_every_statement_can_be_said(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_changes_or_deletes_says_which_rows(dialect: str) -> None:
+    """Else MySQL refuses it where sql_safe_updates is on."""
+    texts = [text_of(statement, dialect) for _, statement in every(Statements(Tables(), dialect))]
+    changing = [text for text in texts if text.startswith(("UPDATE", "DELETE"))]
+    assert len(changing) > 10
+    assert [text for text in changing if " WHERE " not in text] == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
     say = Statements(Tables(), dialect)
     row = {"id": "a1", "kind": "W", "mark": "", "owner": "o", "data": b"d"}

@@ -99,7 +99,9 @@ class Statements:
             Clock().label("now"),
             self._here().label("server"),
         )
-        self._next_life = update(server).values(life=_given("life"), since_us=Clock())
+        self._next_life = (
+            update(server).where(server.c.only_row == 1).values(life=_given("life"), since_us=Clock())
+        )
 
     def _here(self) -> Server:
         """Return what says which server this is."""
@@ -532,7 +534,8 @@ class Statements:
         )
         self._drop_idle = delete(queue).where(idle)
         self._idle = select(queue.c.name).where(idle).with_for_update(skip_locked=True)
-        self._tidy_to = update(tables.server).values(tidied_to=_given("queue"))
+        server = tables.server
+        self._tidy_to = update(server).where(server.c.only_row == 1).values(tidied_to=_given("queue"))
 
     def stale(self, most: int, past_us: int) -> Ask:
         """Read sessions that were over long ago."""
