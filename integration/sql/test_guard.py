@@ -68,6 +68,24 @@ def test_the_database_knows_before_the_holder_does(
         sql.guard(connection, expired)
 
 
+def test_a_session_that_is_over_is_known_when_others_have_tidied(
+    database: Database, client: recipes.Client, other: recipes.Client, tables: str, connect: Connect
+) -> None:
+    """The next holder has it be dead for good, and the next that opens deletes what was over long ago."""
+    connection, run = connect(), by_cursor(connect(autocommit=True))
+    grant = client.lock("x").acquire(timeout=60)
+    run(
+        f"UPDATE {tables}session SET expires_at = {database.now} - 1000 WHERE id = %s", grant._hold.session.id
+    )
+    assert other.lock("x").acquire(timeout=60).token > grant.token
+    run(f"INSERT INTO {tables}buried VALUES ('over', 1)")
+    with connected(database, tables) as third:
+        third.open()
+        assert servers.eventually(lambda: run(f"SELECT count(*) FROM {tables}buried") == [(0,)], 60)
+    with pytest.raises(recipes.LockLost, match="session over"):
+        sql.guard(connection, grant)
+
+
 def test_nobody_is_granted_before_a_guarded_transaction_ends(
     client: recipes.Client, other: recipes.Client, tables: str, connect: Connect
 ) -> None:

@@ -330,7 +330,8 @@ class Database:
         return [(key,) for key in self.unlocked(t, "session", sorted(ids_), over)]
 
     def kill(self, t: Transaction, ids_: list[str]) -> Waiting:
-        return self.change(t, "session", sorted(ids_), _any, lambda row: row._replace(expires_at=0))
+        dead = lambda row: row._replace(expires_at=-abs(row.expires_at))  # noqa: E731
+        return self.change(t, "session", sorted(ids_), _any, dead)
 
     # Contenders.
 
@@ -501,7 +502,7 @@ class Database:
 
     def stale(self, t: Transaction, most_: int, past_us_: int) -> Any:
         long_ago = self.clock(t) - past_us_
-        found = sorted(key for key, row in t.all("session").items() if row.expires_at < long_ago)
+        found = sorted(key for key, row in t.all("session").items() if abs(row.expires_at) < long_ago)
         return [(key,) for key in found[:most_]]
 
     def where(self, t: Transaction, ids_: list[str]) -> Any:

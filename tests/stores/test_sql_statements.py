@@ -294,6 +294,15 @@ def test_a_renewal_is_no_renewal_of_what_is_over() -> None:
     )
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_is_dead_for_good_stays_as_long_as_what_is_over(dialect: str) -> None:
+    """A guard finds it there, and knows that this is the database of its grant."""
+    say = Statements(Tables(), dialect)
+    kill, stale = text_of(say._kill, dialect), text_of(say._stale, dialect)
+    assert "SET expires_at=(-abs(recipes_session.expires_at)) WHERE" in kill
+    assert "WHERE abs(recipes_session.expires_at) < " in stale
+
+
 @pytest.mark.parametrize(("dialect", "lock"), [("postgresql", "FOR SHARE"), ("mysql", "LOCK IN SHARE MODE")])
 def test_a_guard_stands_until_the_transaction_ends(dialect: str, lock: str) -> None:
     text = text_of(Statements(Tables(), dialect)._guard, dialect)

@@ -181,7 +181,7 @@ class Statements:
             .where(over, session.c.expires_at <= Clock())
             .with_for_update(skip_locked=True)
         )
-        self._kill = update(session).where(over).values(expires_at=0)
+        self._kill = update(session).where(over).values(expires_at=-func.abs(session.c.expires_at))
 
     def begin_session(self, me: str, ttl_us: int) -> Ask:
         """Begin a session."""
@@ -216,7 +216,7 @@ class Statements:
         return Ask(self._dead, {"ids_": ids})
 
     def kill(self, ids: list[str]) -> Ask:
-        """Have these sessions be dead for good."""
+        """Have these sessions be dead for good; they stay for a guard, which tells them from unknown ones."""
         return Ask(self._kill, {"ids_": ids})
 
     # Contenders.
@@ -512,7 +512,8 @@ class Statements:
         ids: Any = bindparam("ids_", expanding=True)
         names: Any = bindparam("names_", expanding=True)
         long_ago = Clock() - _given("past_us")
-        self._stale = select(session.c.id).where(session.c.expires_at < long_ago).limit(_given("most"))
+        expired_at = func.abs(session.c.expires_at)
+        self._stale = select(session.c.id).where(expired_at < long_ago).limit(_given("most"))
         self._where = select(contender.c.queue, contender.c.token).where(contender.c.session.in_(ids))
         watches = [tables.watch.c.session] if self.notifies else []
         theirs = [tables.receipt.c.session, *watches, session.c.id]

@@ -119,7 +119,7 @@ class Tables:
 
     Attributes:
         queue: One row for each queue and each value, with the last token; its lock puts all acts in order.
-        session: Until when each lives, by the server's clock in microseconds; 0: it is dead for good.
+        session: Until when each lives, by the server's clock in microseconds; negative: it is dead for good.
         contender: Which contender is in which queue.
         watch: Which sessions are notified of what; lost by a crash, as their connections are.
         buried: Contenders that must not come to stand any more.
