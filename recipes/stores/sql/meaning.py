@@ -37,6 +37,7 @@ _DENIED = {"28000", "28P01", "42501", 1044, 1045, 1142, 1143, 1227, 1370, 1698}
 _OTHER_TABLES = {"42703", "42804", 1054, 1136, 1364}
 _MISTAKEN = {1064, 1264, 1366, 1406}
 """Values or statements that no try will make right, as those of the classes 22 and 42 of SQLSTATE."""
+_NO_TIME = {1292}
 _NO_DATABASE = {"3D000", 1049}
 _FULL = {"53100", 28, 1021, 1041, 1114}
 _READ_ONLY = {"25006", 1290, 1792, 1836}
@@ -110,6 +111,9 @@ def _answer(label: str, code: object, said: str) -> StoreError | None:  # noqa: 
         return StoreRefused(label, f"{what} ({said}); {mend}")
     if code in _NO_DATABASE:
         return StoreRefused(label, f"{said}; create the database, or mend the path of the URL")
+    if code in _NO_TIME:
+        what = "of the hour that daylight saving leaves out: have all sessions use one time_zone without it"
+        return StoreRefused(label, f"{said}; it may be {what}, as '+00:00'")
     if code in _FULL:
         return StoreFull(label, said)
     if code in _MISTAKEN or (isinstance(code, str) and code[:2] in ("22", "42")):

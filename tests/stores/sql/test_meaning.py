@@ -50,6 +50,7 @@ def mysql(number: int) -> Exception:
         (mysql(1054), StoreRefused),
         (mysql(1049), StoreRefused),
         (mysql(1406), StoreRefused),
+        (mysql(1292), StoreRefused),
         (PgError("53100"), StoreFull),
         (mysql(1021), StoreFull),
         (mysql(1114), StoreFull),
