@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -139,7 +139,7 @@ def _missing_tables(label: str) -> StoreRefused:
 
 
 @contextmanager
-def connecting(label: str) -> Iterator[None]:
+def connecting(label: str) -> Generator[None]:
     """Have what a driver lacks to log in be an answer; it says so by a bare RuntimeError."""
     try:
         yield
