@@ -72,7 +72,7 @@ _ARGS: Any = BaseException.__dict__["args"]
 
 
 def _args(error: BaseException) -> tuple[Any, ...]:
-    """Return the sentence, for what keeps nothing else of an error, as the results of Celery in JSON do."""
+    """Return the sentence of ``error``, for what keeps nothing else of it: results of Celery in JSON."""
     return _ARGS.__get__(error) or (str(error),)
 
 
