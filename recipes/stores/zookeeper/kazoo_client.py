@@ -92,6 +92,7 @@ class KazooSession:
         self._reached = False  # there was a connection since the last pause between two rounds
         self._parked: dict[int, Call] = {}
         self._over: str | None = None
+        self._stopping = False  # a thread has begun to stop kazoo, which nothing interrupts
         self._shut = False
         self._ended = False  # on the server, as that has said
         self._closing: list[Call] = []
@@ -341,16 +342,19 @@ class KazooSession:
         if call is not None:
             with section.mark, self._lock:
                 self._closing.append(call)
-        if self._end(CLOSED):
-            self._shut_down(grace_s)
-        if self._shut:
-            self._settle_closing()
+        self._end(CLOSED)
+        self._shut_down(grace_s)
 
     def _shut_down(self, grace_s: float) -> None:
-        """Stop kazoo in a thread: its ``stop`` waits for ten seconds and more."""
+        """Stop kazoo in a thread: its ``stop`` waits for ten seconds and more.
+
+        Asked again it does what an interrupt kept from being done: kazoo's thread would keep the session.
+        """
         client, handler = self._client, self._handler
-        if client is None or handler is None:
+        if self._shut or client is None or handler is None:
             self._settle_closing()
+            return
+        if self._stopping:
             return
         handler.retire()
         work = partial(self._stop_kazoo, client, handler, grace_s)
@@ -365,6 +369,10 @@ class KazooSession:
 
         kazoo's ``stop`` waits for that thread for ten seconds and more, its ``close`` refuses while it runs.
         """
+        with section.mark, self._lock:
+            if self._stopping:
+                return
+            self._stopping = True
         timer = threading.Timer(grace_s, handler.abort)
         timer.daemon, timer.name = True, "recipes-kazoo-abort"
         try:

@@ -620,6 +620,30 @@ def test_an_interrupt_of_a_batch_leaves_nobody_behind(
     assert server.accepted == 1
 
 
+@pytest.mark.parametrize("asked_first", [True, False])
+def test_a_close_that_was_interrupted_is_done_by_the_next(
+    connections: Connections, server: FakeZooKeeper, asked_first: bool
+) -> None:
+    if connections.loop is not None:
+        pytest.skip("an interrupt ends its loop")
+    for at in itertools.count(1):
+        connection = connections.connected(server.hosts)
+        strike = Strike(at)
+        try:
+            with strike:
+                connection.close()
+        except KeyboardInterrupt:
+            if asked_first:  # as the cleaner does, for a client that is closed
+                assert connection.ask(Close()), strike.where
+            else:
+                connection.close()
+            let_go()  # else kazoo's thread would keep the session
+        else:
+            break
+    assert at > 10
+    let_go()
+
+
 SENDING = kazoo_client_connection.__file__
 
 
