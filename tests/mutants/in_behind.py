@@ -6,17 +6,23 @@ from types import ModuleType
 
 from recipes._api.observing import _Observing
 from recipes._api.sharing import BasePartitions
+from recipes._contract import names
 from recipes._programs import cleaner, sharing
 from recipes._programs.hold import HeldState
+from recipes._programs.observing import Topic
 from recipes._programs.reentry import Reentries, Reentry
 from recipes._programs.together import Together
 from recipes._rules import holding
 from recipes._run import interpreter, lanes, tasks
+from recipes._run.callbacks import Callbacks
 from recipes._run.hub import Hub
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import AsyncRuntime
+from recipes.events import Log
 from recipes.grant import AsyncGrant
-from recipes.stores.sql import carrying
+from recipes.stores.redis.protocol import RedisProtocol
+from recipes.stores.redis.wire import Wire as RedisWire
+from recipes.stores.sql import carrying, ears
 from recipes.stores.sql.acts import Acts
 from recipes.stores.sql.blocking import SqlConnection
 from recipes.stores.sql.engines import Bound
@@ -127,5 +133,25 @@ BEHIND = [
          "Context().run(asyncio.get_running_loop().create_task, ", "asyncio.get_running_loop().create_task("),
     _bug("each holder adds up those ahead of it", "tests/rules/test_permits.py", holding, "granted",
          "if rule.weight is not None:", "if False:"),
+    _bug("a filter that raises ends the thread that logs", "tests/test_events.py", Log, "log",
+         "except (Exception, SystemExit):", "except SystemExit:"),
+    _bug("a callback that strikes its thread keeps a place", "tests/run/test_callbacks.py", Callbacks,
+         "_serve", "    finally:\n", "    except ZeroDivisionError:\n        pass\n    else:\n"),
+    _bug("what other programs named hides the rest", "tests/programs/test_names.py", names, "decode",
+         "except ValueError:", "except UnicodeDecodeError:"),
+    _bug("a whole whose parts were released is never reported", "tests/programs/test_together.py", Together,
+         "_on_end_of", "if self.was_held is None and", "if False and"),
+    _bug("what other code has ended is watched by nobody", "tests/run/test_hub.py", Topic, "go_on",
+         'if self._lapsed.pop("it", False):', "if False:"),
+    _bug("partitions are over where other code has struck", SHARE, sharing, "share",
+         "parts.lapse()", "parts.end()"),
+    _bug("a descriptor is let go of that another has by now", "tests/stores/sql/test_tasks.py", ears,
+         "_of_psycopg", "if not deaf.done():", "if True:"),
+    _bug("what an interrupt left keeps its worker", LANES, SqlConnection, "_hang_up_late",
+         "if job.until <= now:", "if False:"),
+    _bug("one that cannot be connected to costs what is free", "tests/stores/redis/test_transports.py",
+         RedisWire, "_dial", "self._place.lost(address)", "self._lost(address)"),
+    _bug("one joins as its session ends", "tests/stores/test_redis_protocol.py", RedisProtocol, "_join",
+         "if self._ended:", "if False:"),
 ]  # fmt: skip
 """Each with the tests that notice it."""

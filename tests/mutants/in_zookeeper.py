@@ -225,4 +225,6 @@ IN_ZOOKEEPER = [
             "self._servers = servers", "pass"),
     _edited("what is open is looked at before the lock is there", LeanConnection, "_is_clear",
             "self._open and not", "not"),
+    _edited("what an interrupt left of a close is done by nobody", KazooSession, "_close",
+            "self._end(CLOSED)\n", "if not self._end(CLOSED) and not self._shut:\n        return\n"),
 ]  # fmt: skip
