@@ -17,7 +17,10 @@ from recipes._run.clock import boot_time
 FEW, CLIENTS = 400, 10  # a short queue is read whole, and asks less
 MANY = {"blocking": 1000, "asyncio": 1500}
 SESSION_S = 120.0
-REQUESTS_PER_HAND_OVER = 7
+REQUESTS_PER_HAND_OVER = 9
+"""Most are asked of etcd: one deletes, the next checks, and whoever moves up reads, twice if its watch began
+behind that; the rest begin and end watches. On a slow machine several go before one looks: that is less.
+"""
 KIB_PER_WAITER = 250
 PATIENCE_S = 300
 
