@@ -86,6 +86,7 @@ class BasePartitions(ABC, Generic[AnyGrant]):
             raise lost()
         if before is not None and before._active:  # noqa: SLF001 - one of this class
             if before._parts.closing:  # noqa: SLF001 - one of this class
+                before._parts.topic.go_on()  # noqa: SLF001 - one of this class
                 said = "what was closed of this membership is not all given back yet; ask again soon"
                 raise StoreUnavailable(self._runtime.backend.label, said, unsent=True)
             raise RuntimeError("this membership shares items already; close its partitions first")

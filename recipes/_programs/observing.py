@@ -149,11 +149,12 @@ class Topic:
 
     def go_on(self) -> None:
         """Have it shown again if that has lapsed; of several threads one does."""
-        if self._lapsed.pop("it", False):
+        if self._lapsed:
             try:
-                self.restart(self)
-            except BaseException:
-                self._lapsed["it"] = True
+                if self._lapsed.pop("it", False):
+                    self.restart(self)
+            except BaseException:  # of those that wait another is to try; it may have begun all the same
+                self.lapse()
                 raise
 
     def fail(self, error: Exception) -> None:

@@ -108,11 +108,11 @@ class Partitioning:
         self._leaving: dict[str, tuple[HeldState, int]] = {}
         self._shown, self._shown_at = Portion(0, {}, {}), -math.inf
         self._crew = Crew()
-        self._ends_by: dict[str, str] = {}
+        self._ends_by: dict[str, object] = {}
 
-    def claim(self, whose: str) -> bool:
-        """Whether these are the first to claim that it ends by them; of several threads one is."""
-        return self._ends_by.setdefault("", whose) is whose
+    def claim(self, who: object) -> bool:
+        """Whether this is the first to claim that it ends by it; of several threads one is."""
+        return self._ends_by.setdefault("", who) is who
 
     def end(self) -> None:
         """Notify everyone that nothing runs any more."""
@@ -126,6 +126,7 @@ class Partitioning:
         """Keep what is held, for another program to go on: other code has ended the one that ran."""
         self._take_granted()  # what is on its way is withdrawn
         self._crew = Crew()
+        self._ends_by = {}
         self.topic.lapse()
         self._notify_closers()
 
@@ -238,10 +239,10 @@ def share(parts: Partitioning, observer: Observer) -> Program[None]:
     """Hold the own share of the items until that is closed, or the membership is lost.
 
     After a loss, and after an error, what is held is kept until it is closed: its user may work on it.
-    What is not held is left to the other members. Nothing is done if it has ended before this began. If other
-    code ends this, it can be begun once more.
+    What is not held is left to the other members. Nothing is done if it has ended before this began, or if
+    another runs. If other code ends this, it can be begun once more.
     """
-    if not parts.claim("the program"):
+    if not parts.claim(object()):
         return
     try:
         if parts.topic.error is None:

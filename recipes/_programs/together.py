@@ -119,8 +119,8 @@ class Together(HeldState):
         reason = _reason(part, part.reason)
         if self.released:
             self.turned_out_lost(reason)
-        else:
-            self.lose(reason)
+        elif not self.lose(reason):  # with another part before, whose end is told
+            return
         self._tell(self)
 
     @property
@@ -242,10 +242,16 @@ def try_all(whole: Whole) -> Program[Whole | None]:
 def release_all(hold: Together, *, wait: bool = True) -> Program[bool]:
     """Delete the contenders of all parts that were released, the last first; see `release`."""
     held = hold.released and hold.was_held is True
-    while hold.leaving:
-        part = hold.leaving.pop(0)
-        if part.freed and not (yield from release(part, wait=wait)):
-            held = False
+    try:
+        while hold.leaving:
+            part = hold.leaving.pop(0)
+            if part.freed and not (yield from release(part, wait=wait)):
+                held = False
+    except GeneratorExit:
+        raise
+    except BaseException:  # those that are left go behind the call
+        yield from report_release(hold)
+        raise
     yield from report_release(hold)
     return held
 

@@ -489,6 +489,15 @@ def test_whatever_strikes_it_another_goes_on(closes: bool) -> None:
             assert [*seen[0].items] == [*bench.items]
 
 
+def test_of_two_that_go_on_one_does(bench: Bench) -> None:
+    """An interrupt as a thread is started says that it is not, and it runs all the same."""
+    bench.parts.lapse()
+    one, other = (share(bench.parts, Observer(bench.group, bench.box)) for _ in range(2))
+    assert next(one) is not None
+    assert [*other] == []
+    one.close()
+
+
 def test_who_waits_for_the_end_has_another_go_on(bench: Bench) -> None:
     again: list[Topic] = []
     bench.parts.topic.restart = again.append

@@ -290,18 +290,40 @@ def test_release_finds_that_a_part_was_lost_before() -> None:
 
 def test_release_of_one_that_lost_a_part_gives_the_others_back() -> None:
     told: list[str] = []
-    whole = together(told)
+    asked: list[Together] = []
+    parts = together().parts
+    tell = report_to(told)
+    whole = Together(parts, {**LABELS, "attempt": 1}, lambda it: (asked.append(it), tell(it))[1])
+    whole.follow()
     ended: list[str | None] = []
     whole.on_end = lambda: ended.append(whole.reason)
     assert whole.parts[1].lose(REMOVED)
     assert whole.parts[2].lose(REMOVED)
     assert ended == [f"lock 'b' is lost: {REMOVED}"]
     assert told == ["multilock.lost"]
+    assert asked == [whole], "of the end of the second part nothing is to be told"
     assert (whole.remaining(100.0), whole.ended, whole.parts[0].remaining(100.0) > 0) == (0.0, False, True)
     assert whole.release(100.0)
     played = play(release_all(whole), Script(Withdraw=True))
     assert (played.result, played.events) == (False, ["lock.released"])
     assert whole.ended
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
+def test_a_release_that_is_cancelled_is_reported_for_the_whole(error: BaseException) -> None:
+    whole = together()
+    assert whole.release(100.0)
+    played = play(release_all(whole), Script(Withdraw=[True, error]))
+    assert played.error is error
+    assert played.events == ["lock.released"] * 3 + ["multilock.released"]
+
+
+def test_closing_a_release_yields_nothing() -> None:
+    whole = together()
+    assert whole.release(100.0)
+    program = release_all(whole)
+    next(program)
+    program.close()
 
 
 @pytest.mark.parametrize("order", ["abc", "cab"])

@@ -468,9 +468,13 @@ def test_what_cannot_be_shown_again_yet_is_tried_again_by_the_next_to_look() -> 
 
     topic.restart = refused
     topic.lapse()
+    waits = Observer(topic, Box())
+    topic.add(waits)
     for _ in range(2):
+        waits._notified = False
         with pytest.raises(RuntimeError, match="new thread"):
             topic.go_on()
+        assert waits._notified, "it is to try, too"
     topic.restart = lambda it: it.forget()
     topic.show(("before",))
     topic.go_on()
