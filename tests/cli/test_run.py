@@ -455,6 +455,12 @@ def test_without_a_terminal_and_without_files(url: str) -> None:
     assert (done.returncode, done.stderr) == (6, "")
 
 
+def test_a_command_that_stops_where_there_is_no_terminal_goes_on(url: str) -> None:
+    asked = "kill -TTIN $$; exit 6"
+    done = recipes_run(url, "--", "sh", "-c", asked, stdin=subprocess.DEVNULL, start_new_session=True)
+    assert done.returncode == 6, done.stderr
+
+
 @pytest.fixture
 def undying(tmp_path: Path) -> list[str]:
     """Return the command ``recipes``, for which what it kills seems to hang in the kernel."""

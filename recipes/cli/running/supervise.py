@@ -201,7 +201,7 @@ class Supervisor:
             self._stopped_too = signal.SIGCONT in self._signals.arrived
             mine = self._terminal.mine
             self._lent = lent and mine
-            if not (self._stopped_too or mine or number == signal.SIGTSTP):
+            if self._terminal.there and not (self._stopped_too or mine or number == signal.SIGTSTP):
                 before = self._hung_up_at
                 self._hang_up_at = 0.0 if before is None else before + HANG_UP_AGAIN_S
                 return

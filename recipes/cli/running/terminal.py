@@ -36,10 +36,15 @@ class Terminal:
             self._file = -1
 
     @property
+    def there(self) -> bool:
+        """Whether there is one."""
+        return self._file >= 0
+
+    @property
     def mine(self) -> bool:
         """Whether this process is in the foreground: the keys are for it to read, or to lend."""
         try:
-            return self._file >= 0 and os.tcgetpgrp(self._file) == os.getpgrp()
+            return self.there and os.tcgetpgrp(self._file) == os.getpgrp()
         except OSError:
             return False
 
@@ -50,7 +55,7 @@ class Terminal:
 
     def take_back(self) -> None:
         """Be in the foreground again, with the terminal set as it was before it was lent."""
-        if self._file < 0:
+        if not self.there:
             return
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
