@@ -31,8 +31,8 @@ class QueueConnection(Connection):
     def __init__(self, session: Session) -> None:
         self.session = session
         session.on_listen = self._poke
-        self._listener: threading.Thread | None = None
-        self._ended = False  # it could not be started, or somebody ended it
+        self._listeners: dict[str, threading.Thread] = {}  # the one that listens: it is the first to say so
+        self._listens = False  # so should one
         self._closed = threading.Event()
         self._waking, self._woken = socket.socketpair()
         for end in (self._waking, self._woken):
@@ -42,11 +42,12 @@ class QueueConnection(Connection):
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Return the reply, or raise; within ``timeout_s`` seconds."""
         assert isinstance(request, Command), f"{request!r} should be a Command"
-        if self._ended and not self._closed.is_set():
+        if self._listens and not self._listeners and not self._closed.is_set():  # somebody ended it
             with contextlib.suppress(StoreUnavailable):  # the next request tries again
                 self._listen()
         reply = self.session.carry_out(request, timeout_s)
-        if isinstance(request.op, Open) and self._listener is None:
+        if isinstance(request.op, Open) and not self._listeners:
+            self._listens = True
             self._listen()
         return reply
 
@@ -57,21 +58,19 @@ class QueueConnection(Connection):
     def close(self) -> None:
         """Let go of the session, the sockets and the thread, within a second; never raises."""
         self._closed.set()
-        listener = self._listener
-        if listener is not None:
+        listener = self._listeners.get("now")
+        if self._listens:
             self._poke()
+        if listener is not None:
             listener.join(CLOSE_WITHIN_S)
         self.session.close(CLOSE_WITHIN_S)
         for one in self._own:
             one.close()
 
     def _listen(self) -> None:
-        self._listener = threading.Thread(target=self._work, name="recipes-listener", daemon=True)
-        self._ended = False
         try:
-            start(self._listener)
+            start(threading.Thread(target=self._work, name="recipes-listener", daemon=True))
         except OSError as error:
-            self._listener, self._ended = None, True
             raise StoreUnavailable(self.session.label, str(error)) from error
 
     def _poke(self) -> None:
@@ -84,10 +83,14 @@ class QueueConnection(Connection):
             pass
 
     def _work(self) -> None:
+        if self._listeners.setdefault("now", threading.current_thread()) is not threading.current_thread():
+            return
         try:
             self._hear()
         except BaseException:
-            self._ended = True
+            self._listeners.clear()
+            if self._closed.is_set():  # before it began: so its sockets are closed
+                return
             self.session.subscriptions.disturb()
             raise
 

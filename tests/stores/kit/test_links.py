@@ -221,8 +221,8 @@ def test_a_listener_whose_connection_is_closed_as_it_looks_ends(connection: Any)
     a = connection("a")
     a.session.tick = a._closed.set
     a.session.listen(Box(), "x/1")
-    a._listener.join(5)
-    assert not a._listener.is_alive()
+    a._listeners["now"].join(5)
+    assert not a._listeners["now"].is_alive()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -231,7 +231,7 @@ def test_a_listener_that_somebody_ends_disturbs_and_is_replaced(
 ) -> None:
     a, b, box, other = connection("a"), connection("b"), Ending(), Box()
     first = join(a, "a")
-    ended = b._listener
+    ended = b._listeners["now"]
     b.session.listen(other, join(a, "a", queue="y").ref)
     b.session.listen(box, first.ref)
     a.ask(Command(Rewrite(first, "downgraded"), "a", MAILBOX), 5.0)

@@ -221,7 +221,7 @@ def test_a_listener_whose_socket_was_closed_tells_that_the_session_has_ended(
     join(a, "a", Box())  # somebody waits: the listener would have to be woken
     b.session.notifications.ring("a")  # as sooner or later anybody does
     assert until(lambda: connection.ended == [("a", TAKEN)], 5)
-    listener = a._listener
+    listener = a._listeners["now"]
     a.close()
     listener.join(5)
     assert not listener.is_alive()
@@ -247,8 +247,8 @@ def test_a_listener_notices_at_once_that_its_sockets_were_closed_and_ends(connec
     numbers = numbers_of(a)
     for what in LISTENER:
         os.close(numbers[what])
-    a._listener.join(5)
-    assert not a._listener.is_alive()
+    a._listeners["now"].join(5)
+    assert not a._listeners["now"].is_alive()
     assert connection.ended == [("a", TAKEN)]
 
 
