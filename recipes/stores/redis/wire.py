@@ -378,7 +378,7 @@ class Wire:
             link = yield from self._dial(address, self._settings.access)
             if hears:
                 tracking = [("CLIENT", "TRACKING", "ON", "REDIRECT", hears)]
-                self._accepted(link, (yield from self._sent(link, tracking, unsent=True)))
+                self._accepted(link, (yield from self._sent(link, tracking, unsent=True)), hears)
             else:
                 yield from self._learn(link)
         elif self._fails_over and not hears and boot_time() - link.used_at > IDLE_S:
@@ -422,12 +422,12 @@ class Wire:
         self._place.lost(address)
         self._drain(address)
 
-    def _weigh(self, error: Exception, address: Address) -> None:
-        """Note what a server says of itself: it is no master, or it does not have the listener."""
+    def _weigh(self, error: Exception, address: Address, hears: int = 0) -> None:
+        """Note what a server says of itself: it is no master, or it does not have this listener."""
         elsewhere = _word(error) in _ELSEWHERE
         if elsewhere:
             self._lost(address)
-        if elsewhere or _said(error) == _NO_LISTENER:
+        if elsewhere or (_said(error) == _NO_LISTENER and hears == self._hears):  # else another listens now
             self._left = address
 
     def close(self) -> None:
@@ -492,12 +492,12 @@ class Wire:
                     raise
         return self._accepted(link, [reply])[0]
 
-    def _accepted(self, link: Any, replies: list[Any]) -> list[Any]:
+    def _accepted(self, link: Any, replies: list[Any], hears: int = 0) -> list[Any]:
         """Return replies, unless one is an error; then nothing of the request has been sent."""
         for reply in replies:
             if isinstance(reply, Exception):
                 link.close()
-                self._weigh(reply, link.address)
+                self._weigh(reply, link.address, hears)
                 raise meaning(self._settings.label, reply, unsent=True)
         return replies
 
