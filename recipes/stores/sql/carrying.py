@@ -36,7 +36,7 @@ _BOUND, _AS_BEFORE = (
         },
     )
 )
-_BEGIN = "ROLLBACK", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"
+_BEGIN = "ROLLBACK AND NO CHAIN", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"
 """The first for what a listener of the pool has read, the last for a connection that commits by itself."""
 
 

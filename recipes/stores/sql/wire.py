@@ -147,7 +147,10 @@ class Wire:
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
         level = connection.get_execution_options().get("isolation_level")
-        if self._postgresql and (not self._settings.own or level == "AUTOCOMMIT"):  # of the try before
+        theirs = not self._settings.own
+        # Where it commits each statement, such an engine of MySQL would keep a rollback to itself.
+        silent = theirs and getattr(connection.dialect, "skip_autocommit_rollback", False)
+        if silent or (self._postgresql and (theirs or level == "AUTOCOMMIT")):  # of the try before
             connection.execution_options(isolation_level="READ COMMITTED")
         work = Work(*entered(connection, self._settings), self._settings.grace_us)
         if request.reads and self._postgresql:  # on MySQL that costs more than it saves

@@ -295,7 +295,7 @@ class Locked(Noting):
         self.texts.append(text)
 
 
-BEGIN = ["ROLLBACK", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"]
+BEGIN = ["ROLLBACK AND NO CHAIN", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"]
 
 
 def bounding(request: Transact, connection: Any, monkeypatch: pytest.MonkeyPatch, *, own: bool) -> list[str]:
@@ -333,6 +333,20 @@ def test_on_the_engine_of_a_user_mysql_ends_what_stands_still(monkeypatch: pytes
         "SESSION wait_timeout = @recipes_idle",
         "SESSION sql_mode = @recipes_mode",
     ]
+
+
+@pytest.mark.parametrize(
+    ("silent", "own", "levels"), [(True, False, ["READ COMMITTED"]), (True, True, []), (False, False, [])]
+)
+def test_an_engine_that_keeps_rollbacks_to_itself_is_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, silent: bool, own: bool, levels: list[str]
+) -> None:
+    """What was to be undone stayed open on the connection, and the user's next statements were part of it."""
+    connection = Locked()
+    connection.dialect = mysql.dialect()
+    connection.dialect.skip_autocommit_rollback = silent
+    bounding(Transact(long), connection, monkeypatch, own=own)
+    assert connection.levels == levels
 
 
 @pytest.mark.parametrize(("reads", "own", "begin"), [(True, False, BEGIN), (False, True, [])])
