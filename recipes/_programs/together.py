@@ -119,9 +119,10 @@ class Together(HeldState):
         reason = _reason(part, part.reason)
         if self.released:
             self.turned_out_lost(reason)
-        elif not self.lose(reason):  # with another part before, whose end is told
-            return
-        self._tell(self)
+        else:
+            self.lose(reason)
+        if "reported" not in self._end:  # with another part, unless that was interrupted
+            self._tell(self)
 
     @property
     def parts(self) -> tuple[HeldState, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from integration.servers import eventually
 from recipes import ClientClosed, StoreRefused, StoreUnavailable
 from recipes._api.observing import AsyncObserving, Observing
 from recipes._contract.contenders import Contender
@@ -538,4 +539,4 @@ def test_those_who_observe_see_on_though_their_thread_was_ended(
         grant = client.lock("x").acquire()
         assert seen.next(10) == other.next(10) == [grant.token]
         assert ending == []
-        assert len(threads()) == 1
+        assert eventually(lambda: len(threads()) == 1, 5), "those that were ended, end"
