@@ -461,6 +461,20 @@ def test_whatever_strikes_it_the_next_to_look_has_it_shown_again() -> None:
     assert again == [topic]
 
 
+def test_of_several_that_look_one_has_it_shown_again() -> None:
+    class Taken(dict[str, bool]):
+        """From which another thread is quicker to take."""
+
+        def pop(self, *_: object) -> Any:
+            return False
+
+    topic, again = Topic(), []
+    topic.restart = again.append
+    topic._lapsed = Taken(it=True)
+    topic.go_on()
+    assert again == []
+
+
 def test_what_cannot_be_shown_again_yet_is_tried_again_by_the_next_to_look() -> None:
     topic = Topic()
 
