@@ -249,6 +249,18 @@ def test_a_listener_that_somebody_ends_disturbs_and_is_replaced(
     assert watching.events == [Gone(first.ref)]
 
 
+def test_of_two_threads_one_listens_and_none_once_it_is_closed(connection: Any) -> None:
+    a = connection("a")
+    listener = a._listeners["now"]
+    a._work()
+    assert a._listeners == {"now": listener}
+    assert listener.is_alive()
+    a.close()
+    a._listeners.clear()
+    a._work()
+    assert a._listeners == {}
+
+
 def test_a_session_says_by_itself_that_nothing_is_heard(path: str) -> None:
     session: Session = JsonSession(path, "label", lambda reason: None)
     assert (session.socket, session.taken, session.hear(), session.tick_s) == (None, False, False, None)
