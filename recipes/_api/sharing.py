@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from recipes._contract.deadline import Deadline, duration
@@ -190,7 +191,8 @@ class BasePartitions(ABC, Generic[AnyGrant]):
     def _leave(self) -> None:
         """The member is released; whatever becomes of that, its user has ended its work."""
         self._parts.left = True
-        self._parts.topic.go_on()
+        with suppress(RuntimeError):  # no thread can be started, which keeps nobody from leaving
+            self._parts.topic.go_on()
         self._wake()
 
     def _closing(self) -> tuple[Program[None], Call] | None:

@@ -121,6 +121,22 @@ def test_other_code_that_cancels_the_tasks_ends_no_sharing(how: str) -> None:
     asyncio.run(main())
 
 
+def test_a_member_leaves_though_no_thread_can_be_started() -> None:
+    """What other code had ended was to go on first, and its error kept the membership from being released."""
+
+    def refused(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with recipes.connect(f"memory://{uuid.uuid4()}") as client:
+        membership = client.group("g").join(id="one")
+        mine: Any = membership.partitions(ITEMS)
+        mine.next()
+        mine._parts.topic.restart = refused
+        mine._parts.topic.lapse()
+        assert membership.release()
+        assert client.group("g").members() == ()
+
+
 def test_what_is_still_being_given_back_is_in_the_way_of_the_next() -> None:
     """It said to close first what had been closed."""
     with (
