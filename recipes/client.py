@@ -215,7 +215,7 @@ class Client(BaseClient):
             TooWeak: The store has no queue; nothing was sent.
             ValueError: The limit does not fit; nothing was sent.
         """
-        return self._runtime.run(*self._locks(limit))
+        return self._described(self._runtime.run(*self._locks(limit)))
 
     @property
     def grants(self) -> list[Grant]:
@@ -288,7 +288,7 @@ class AsyncClient(BaseClient):
 
     @like(Client.locks)
     async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
-        return await self._runtime.run(*self._locks(limit))
+        return self._described(await self._runtime.run(*self._locks(limit)))
 
     @property
     def grants(self) -> list[AsyncGrant]:

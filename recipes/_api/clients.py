@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes import guarantees
-from recipes._contract.deadline import Deadline, duration
-from recipes._contract.names import decode
-from recipes._contract.operations import List, Listing, Queues
-from recipes._programs.observing import look_up
+from recipes._contract.deadline import duration
+from recipes._programs.observing import look_at_all
 from recipes._run.retries import policy
 from recipes._run.runtime import Settings
 from recipes.guarantees import Guarantees, Need
@@ -19,7 +17,7 @@ from recipes.stores.registry import from_client, from_url
 
 if TYPE_CHECKING:
     from recipes._contract.backend import Backend
-    from recipes._contract.operations import Program
+    from recipes._contract.operations import Listing, Program
     from recipes._run.runtime import Call
     from recipes.inspection import ContenderInfo
 
@@ -94,23 +92,6 @@ def _settings(
     return Settings(session_s, request_s, owner, needs, *policy(retry))
 
 
-def _look_at_all(limit: int, call: Call) -> Program[dict[str, list[ContenderInfo]]]:
-    """Read the names of queues, then each of these, with a request timeout of its own."""
-    runtime = call.runtime
-    found: dict[str, list[ContenderInfo]] = {}
-    queues: tuple[str, ...] = yield from look_up(Queues(limit))
-    for queue in queues:
-        name = decode(queue)
-        if name is None:  # of a recipe that is no lock, or of another program
-            continue
-        call.deadline = Deadline.after(runtime.settings.request_timeout_s, runtime.now())
-        listing: Listing = yield from look_up(List(queue, limit))
-        if listing.contenders:
-            session = runtime.state.session
-            found[name] = described(name, listing.contenders, None if session is None else session.id)
-    return found
-
-
 class BaseClient:
     """What both clients share."""
 
@@ -132,12 +113,17 @@ class BaseClient:
         """How many contenders of interrupted calls are still to be withdrawn, behind the scenes."""
         return len(self._runtime.cleaning)
 
-    def _locks(self, limit: int) -> tuple[Program[dict[str, list[ContenderInfo]]], Call]:
+    def _locks(self, limit: int) -> tuple[Program[dict[str, Listing]], Call]:
         runtime = self._runtime
         guarantees.require("fair", self.guarantees, runtime.backend.label)
-        limit = checked_limit(limit)
-        call = runtime.call(None, runtime.settings.request_timeout_s, fail_fast=True)
-        return _look_at_all(limit, call), call
+        within_s = runtime.settings.request_timeout_s
+        program = look_at_all(checked_limit(limit), within_s)
+        return program, runtime.call(None, within_s, fail_fast=True)
+
+    def _described(self, found: dict[str, Listing]) -> dict[str, list[ContenderInfo]]:
+        session = self._runtime.state.session
+        own = None if session is None else session.id
+        return {name: described(name, at.contenders, own) for name, at in found.items() if at.contenders}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._runtime.backend.label}: session {self.session.state}>"

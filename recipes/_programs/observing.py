@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._contract.deadline import Expired
+from recipes._contract.names import decode
 from recipes._contract.operations import (
     Evict,
     List,
@@ -18,14 +19,14 @@ from recipes._contract.operations import (
 )
 from recipes._contract.wakeups import Event
 from recipes._programs.queueing import _unanswered, calm, due_at
-from recipes._programs.steps import Attach, Now, Wait
+from recipes._programs.steps import Allow, Attach, Now, Wait
 from recipes._record import record
 from recipes.errors import SessionLost
 
 if TYPE_CHECKING:
     from recipes._contract.connection import Mailbox
 
-__all__ = ["Observed", "Observer", "Over", "Shown", "Topic", "evict", "look_up", "observe"]
+__all__ = ["Observed", "Observer", "Over", "Shown", "Topic", "evict", "look_at_all", "look_up", "observe"]
 
 T = TypeVar("T")
 
@@ -45,6 +46,18 @@ def look_up(op: List | Queues | Read) -> Program[Any]:
         except Expired as expired:
             raise _unanswered(expired) from None
         return found
+
+
+def look_at_all(most: int, within_s: float) -> Program[dict[str, Listing]]:
+    """Read which locks there are, then the queue of each, which may take so many seconds; by name."""
+    found: dict[str, Listing] = {}
+    queues: tuple[str, ...] = yield from look_up(Queues(most))
+    for queue in queues:
+        name = decode(queue)
+        if name is not None:  # else it is of a recipe that is no lock, or of another program
+            yield from Allow(within_s)
+            found[name] = yield from look_up(List(queue, most))
+    return found
 
 
 def evict(queue: str, named: int | str, most: int) -> Program[bool]:

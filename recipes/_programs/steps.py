@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recipes.events import Transition
 
 
-__all__ = ["Abandon", "Admit", "Attach", "BehindOwn", "Emit", "Now", "Pause", "Wait"]
+__all__ = ["Abandon", "Admit", "Allow", "Attach", "BehindOwn", "Emit", "Now", "Pause", "Wait"]
 
 
 @record
@@ -62,6 +62,13 @@ class Pause(Op[None]):
 @record
 class Now(Op[float]):
     """The boot-time clock, in seconds."""
+
+
+@record
+class Allow(Op[None]):
+    """Have the time of the call be over so many seconds from now, whatever was left of it."""
+
+    within_s: float
 
 
 @record

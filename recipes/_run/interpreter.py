@@ -36,7 +36,7 @@ from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted, 
 from recipes._programs.cleaner import Job
 from recipes._programs.crew import Beside
 from recipes._programs.session import OpenFailed
-from recipes._programs.steps import Abandon, Admit, Attach, BehindOwn, Emit, Now, Pause, Wait
+from recipes._programs.steps import Abandon, Admit, Allow, Attach, BehindOwn, Emit, Now, Pause, Wait
 from recipes._run.effects import Effects, Receive
 from recipes._run.green import refuse_eventlet
 from recipes._run.lanes import run_beside
@@ -60,7 +60,7 @@ __all__ = ["Effects", "Receive", "interpret"]
 
 T = TypeVar("T")
 END_UNBORN_WITHIN_S = 1.0
-AT_ONCE = frozenset((Now, Emit, Admit, Abandon, BehindOwn))
+AT_ONCE = frozenset((Now, Emit, Admit, Abandon, BehindOwn, Allow))
 JOINING = (Enqueue, Probe)
 KEPT = (Changed, Disturbed, Gone, Granted, HandedOn)
 """What the next `Wait` returns if it came while an operation was asked again."""
@@ -129,6 +129,9 @@ def _at_once(op: Op[Any], call: Call) -> Any:
             return runtime.abandon(call, op.ticket, op.entry)
         case BehindOwn():
             return _behind_own(op, call)
+        case Allow():
+            call.deadline = Deadline.after(op.within_s, runtime.now())
+            return None
         case _:
             raise AssertionError(f"{op!r} should be one of the operations")
 

@@ -17,6 +17,7 @@ from recipes._contract.operations import (
     Listing,
     Look,
     Probe,
+    Queues,
     Rewrite,
     Snapshot,
     Watch,
@@ -25,7 +26,7 @@ from recipes._contract.operations import (
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted, HandedOn, LocallyGone
 from recipes._programs.hold import NOT_RENEWED, HeldState
-from recipes._programs.observing import evict, look_up
+from recipes._programs.observing import evict, look_at_all, look_up
 from recipes._programs.queueing import (
     REMOVED,
     Attempt,
@@ -38,7 +39,7 @@ from recipes._programs.queueing import (
     verify,
 )
 from recipes._programs.session import SessionEvent
-from recipes._programs.steps import Admit, BehindOwn, Emit, Wait
+from recipes._programs.steps import Admit, Allow, Attach, BehindOwn, Emit, Wait
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes._rules.permits import permits as semaphore
 from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
@@ -886,6 +887,17 @@ def test_downgrade_with_the_session_gone() -> None:
 
 
 # Looking from outside.
+
+
+def test_each_queue_has_a_time_of_its_own() -> None:
+    there, nobody = Listing(others("b")), Listing(())
+    script = Script(Attach=session(), Queues=("x", "no%name", "y%20z"), Allow=None, List=[there, nobody])
+    played = play(look_at_all(5, 2.0), script)
+    assert played.result == {"x": there, "y z": nobody}
+    assert [op for op in played.ops if not isinstance(op, Attach)] == [
+        Queues(5),
+        *(step for queue in ("x", "y%20z") for step in (Allow(2.0), List(queue, 5))),
+    ]
 
 
 def test_a_look_is_asked_again_on_the_next_session() -> None:
