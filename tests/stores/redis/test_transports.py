@@ -773,6 +773,16 @@ def test_a_mailbox_that_is_forgotten_hears_nothing_more(connect: Connect) -> Non
         assert box.events.empty()
 
 
+def heard_again(api: Any, redis: Redis, box: Box) -> Any:
+    """Return what the next listener notifies of ``a/1``, once it notifies of more than that it is new."""
+    peer, found = api.listener(redis), Disturbed()
+    while found == Disturbed():
+        api.ask(Listen(("a/1",), box))
+        peer.ring("a g1")
+        found = api.event(box)
+    return found
+
+
 def test_a_listener_that_is_cut_disturbs_and_listens_again(connect: Connect) -> None:
     box = Box()
     with Redis() as redis:
@@ -784,13 +794,7 @@ def test_a_listener_that_is_cut_disturbs_and_listens_again(connect: Connect) -> 
         assert api.event(box) == Disturbed()
         api.ask(Listen(("a/1",), box))
         assert api.event(box) == Disturbed(), "it may have been missed just before"
-        peer = api.listener(redis)
-        found = Disturbed()
-        while found == Disturbed():
-            api.ask(Listen(("a/1",), box))
-            peer.ring("a g1")
-            found = api.event(box)
-        assert found == Gone("a/1")
+        assert heard_again(api, redis, box) == Gone("a/1")
 
 
 @pytest.mark.parametrize(
@@ -819,12 +823,7 @@ def test_a_listener_that_hears_no_message_disturbs_and_listens_again(
         api.ask(Listen(("a/1",), box))
         peer.sock.sendall(garbage)
         assert api.event(box) == Disturbed()
-        peer, found = api.listener(redis), Disturbed()
-        while found == Disturbed():
-            api.ask(Listen(("a/1",), box))
-            peer.ring("a g1")
-            found = api.event(box)
-        assert found == Gone("a/1")
+        assert heard_again(api, redis, box) == Gone("a/1")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -838,12 +837,7 @@ def test_a_listener_that_somebody_ends_disturbs_and_is_replaced(connect: Connect
         api.end_listener(peer)
         assert api.event(box) == Disturbed()
         assert api.ask(GET) == b"OK"
-        peer, found = api.listener(redis), Disturbed()
-        while found == Disturbed():
-            api.ask(Listen(("a/1",), box))
-            peer.ring("a g1")
-            found = api.event(box)
-        assert found == Gone("a/1")
+        assert heard_again(api, redis, box) == Gone("a/1")
 
 
 def test_a_listener_that_is_not_answered_disturbs_and_listens_again(connect: Connect) -> None:

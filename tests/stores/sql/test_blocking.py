@@ -32,6 +32,7 @@ def nothing(work: object) -> Iterator[tuple[()]]:
 
 
 BEHIND, RELEASE = Transact(nothing, behind_s=GENEROUS_S), Transact(nothing)  # type: ignore[arg-type]
+JOIN = Transact(nothing, joins=True)  # type: ignore[arg-type]
 
 
 class Database:
@@ -162,15 +163,12 @@ def test_a_renewal_that_is_stuck_as_it_connects_keeps_no_later_one_waiting() -> 
     assert connect == [True, True]
 
 
-def test_what_an_interrupt_left_keeps_no_worker_once_its_time_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """PyMySQL waits for ever for a server that is silent: four interrupts were as many workers."""
+def interrupted_joins(
+    database: Database, connection: Any, monkeypatch: pytest.MonkeyPatch, *, times: int, timeout_s: float
+) -> list[threading.Event]:
+    """Have an interrupt strike so many joins that hang; return what is set as each is hung up on."""
     monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
-    database = Database()
     database.joins_hang = True
-    connection = connected(database)
-    join = Transact(nothing, joins=True)  # type: ignore[arg-type]
     hanging: list[threading.Event] = []
 
     def interrupted(*_: object) -> bool:
@@ -179,32 +177,31 @@ def test_what_an_interrupt_left_keeps_no_worker_once_its_time_is_over(
 
     with monkeypatch.context() as patched:
         patched.setattr(blocking, "acquire", interrupted)
-        for _ in range(WORKERS[1]):
+        for _ in range(times):
             with pytest.raises(KeyboardInterrupt):
-                connection.ask(join, 0.0)
+                connection.ask(JOIN, timeout_s)
     database.joins_hang = False
-    assert connection.ask(join, GENEROUS_S / 2) == "done"
+    return hanging
+
+
+def test_what_an_interrupt_left_keeps_no_worker_once_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyMySQL waits for ever for a server that is silent: four interrupts were as many workers."""
+    database = Database()
+    connection = connected(database)
+    hanging = interrupted_joins(database, connection, monkeypatch, times=WORKERS[1], timeout_s=0.0)
+    assert connection.ask(JOIN, GENEROUS_S / 2) == "done"
     assert all(one.is_set() for one in hanging)
     connection.close()
 
 
 def test_what_an_interrupt_left_is_done_if_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
     database = Database()
-    database.joins_hang = True
     connection = connected(database)
-    hanging: list[threading.Event] = []
-
-    def interrupted(*_: object) -> bool:
-        hanging.append(database.hanging.get(timeout=GENEROUS_S))
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(blocking, "acquire", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            connection.ask(Transact(nothing, joins=True), GENEROUS_S)  # type: ignore[arg-type]
+    (hanging,) = interrupted_joins(database, connection, monkeypatch, times=1, timeout_s=GENEROUS_S)
     assert connection.ask(RELEASE, GENEROUS_S) == "done"
-    assert not hanging[0].is_set()
+    assert not hanging.is_set()
     connection.close()
 
 
