@@ -29,6 +29,14 @@ CLIENTS = {
 Happens = Callable[[Database], object]
 
 
+def by_driver(database: Database, number: int) -> str:
+    """Return the URL that names this one of the drivers for asyncio; skips if there is none."""
+    drivers = ASYNCIO[database.scheme]
+    if number == len(drivers):
+        pytest.skip("there is one driver for asyncio")
+    return database.url().replace(database.scheme, f"{database.scheme}+{drivers[number]}", 1)
+
+
 def nothing(_: Database) -> None:
     """All is well."""
 
@@ -54,10 +62,7 @@ def connected(database: Database) -> int:
 @pytest.mark.parametrize("driver", [0, 1])
 @HAPPENS
 def test_one_of_asyncio(database: Database, tables: str, driver: int, happens: Happens) -> None:
-    drivers = ASYNCIO[database.scheme]
-    if driver == len(drivers):
-        pytest.skip("there is one driver for asyncio")
-    url = database.url().replace(database.scheme, f"{database.scheme}+{drivers[driver]}", 1)
+    url = by_driver(database, driver)
     before, said = connected(database), list[str]()
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _, context: said.append(str(context["message"])))
@@ -83,10 +88,7 @@ def test_one_of_asyncio(database: Database, tables: str, driver: int, happens: H
 
 @pytest.mark.parametrize("driver", [0, 1])
 def test_one_of_asyncio_whose_session_has_not_begun(database: Database, tables: str, driver: int) -> None:
-    drivers = ASYNCIO[database.scheme]
-    if driver == len(drivers):
-        pytest.skip("there is one driver for asyncio")
-    url = database.url().replace(database.scheme, f"{database.scheme}+{drivers[driver]}", 1)
+    url = by_driver(database, driver)
     before, said = connected(database), list[str]()
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _, context: said.append(str(context["message"])))

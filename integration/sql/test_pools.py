@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import recipes
 from integration import servers
-from integration.sql.test_closing import ASYNCIO
+from integration.sql.test_closing import by_driver
 
 Database = servers.Postgres | servers.MariaDb
 
@@ -19,10 +19,7 @@ CONNECTIONS, CALLS, LATEST_S, SOON_S = 3, 150, 0.03, 60.0
 
 @pytest.mark.parametrize("driver", [0, 1])
 def test_a_call_that_is_cancelled_takes_no_place(database: Database, tables: str, driver: int) -> None:
-    drivers = ASYNCIO[database.scheme]
-    if driver == len(drivers):
-        pytest.skip("there is one driver for asyncio")
-    url = database.url().replace(database.scheme, f"{database.scheme}+{drivers[driver]}", 1)
+    url = by_driver(database, driver)
     options = {"tables": tables, "session_timeout": SOON_S, "restart_grace": SOON_S}
     moments = random.Random(7)
 

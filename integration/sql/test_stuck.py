@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import recipes
 from integration import servers
-from integration.sql.test_closing import ASYNCIO
+from integration.sql.test_closing import by_driver
 from recipes._run.clock import boot_time
 
 Database = servers.Postgres | servers.MariaDb
@@ -28,9 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:a blocking client of:RuntimeWarn
 def test_the_lock_of_a_blocked_loop_is_taken_back(
     database: Database, tables: str, driver: int, of: str
 ) -> None:
-    if driver == len(ASYNCIO[database.scheme]):
-        pytest.skip("there is one driver for asyncio")
-    url = database.url().replace(database.scheme, f"{database.scheme}+{ASYNCIO[database.scheme][driver]}", 1)
+    url = by_driver(database, driver)
     options: dict[str, Any] = {"tables": tables, "session_timeout": SESSION_S, "restart_grace": SESSION_S}
 
     async def main() -> None:
