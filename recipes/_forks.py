@@ -7,9 +7,10 @@ makes them anew in it.
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from typing import Any, Protocol
+
+from recipes._mutex import new_rlock
 
 __all__ = ["free", "make_anew"]
 
@@ -31,7 +32,7 @@ def make_anew(one: HasLocks) -> None:
 
 def free(lock: Any) -> Any:
     """Return a lock that this thread can take: a new one, or this ``RLock`` if the thread has it already."""
-    return lock if lock._is_owned() else threading.RLock()  # noqa: SLF001 - nobody else knows
+    return lock if lock._is_owned() else new_rlock()  # noqa: SLF001 - nobody else knows
 
 
 def _after_fork_in_child() -> None:

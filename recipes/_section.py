@@ -12,6 +12,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from recipes._mutex import new_rlock
+
 __all__ = ["Section", "section"]
 
 
@@ -28,7 +30,7 @@ class Section(threading.local):
         """Make the mark of this thread; once, for then it is an attribute like any other."""
         if name != "mark":
             raise AttributeError(name)
-        return self.__dict__.setdefault("mark", threading.RLock())
+        return self.__dict__.setdefault("mark", new_rlock())
 
     def struck(self) -> bool:
         """Return whether this thread is inside: then a handler asks, amid what it interrupted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from recipes._api.held import Held
 from recipes._api.held_tasks import AsyncHeld
 from recipes._api.held_threads import BlockingHeld
+from recipes._mutex import new_rlock
 from recipes._programs.reentry import Reentries
 from recipes.grant import AsyncGrant, Grant
 
@@ -107,7 +107,7 @@ class RLock(_BaseRLock, BlockingHeld[Grant]):
             self._disown(call)
             raise
 
-    _guard = staticmethod(threading.RLock)  # a signal's handler may release in the middle
+    _guard = staticmethod(new_rlock)  # a signal's handler may release in the middle
 
     @staticmethod
     def _is_over(owner: Any) -> bool:

@@ -152,6 +152,7 @@ VALUES = {
     "_callback",
     "_disks",
     "_forks",
+    "_mutex",
     "_record",
     "_section",
     "_threads",

@@ -224,8 +224,8 @@ class Said:
 
     Attributes:
         levels: The isolation of each transaction that locks or writes, if the server is given.
-        failed: What the database said of what it did not do; where the levels are asked for, not that a row was
-            locked for too long: to ask takes a tenth of a second for each statement, while its rows are locked.
+        failed: What the database said of what it did not do. Where the levels are asked for, not that a row
+            was locked for too long: to ask takes a tenth of a second a statement, with its rows locked.
     """
 
     def __init__(self, patched: pytest.MonkeyPatch, server: Any = None) -> None:

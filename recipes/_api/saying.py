@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
+from recipes._mutex import new_rlock
 from recipes._programs.rewriting import rewrite
 from recipes.errors import ReentrantCall
 from recipes.grant import AsyncGrant, Grant
@@ -21,11 +21,11 @@ class Saying(Grant):
     """A grant that says something, replaced by one call at a time; each waits at most the request timeout."""
 
     def __init__(self, runtime: BlockingRuntime, hold: HeldState) -> None:
-        self._speaking = threading.RLock()
+        self._speaking = new_rlock()
         super().__init__(runtime, hold)
 
     def _say(self, data: bytes, most: int) -> None:
-        if self._speaking._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - nobody else knows
+        if self._speaking._is_owned():  # noqa: SLF001 - nobody else knows
             raise ReentrantCall
         self.check()  # first: in a forked child nobody frees the lock
         with self._speaking:

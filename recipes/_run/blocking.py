@@ -21,6 +21,7 @@ from recipes._contract.connection import Connection
 from recipes._contract.deadline import Deadline
 from recipes._contract.operations import Program
 from recipes._contract.wakeups import Disturbed, Event
+from recipes._mutex import new_rlock
 from recipes._programs.cleaner import Job, clean, rest
 from recipes._programs.hold import HeldState, StoreSession
 from recipes._programs.session import keep
@@ -99,7 +100,7 @@ class BlockingRuntime(Runtime):
         self._start_threads_afresh()
 
     def _start_threads_afresh(self) -> None:
-        self._starting = threading.RLock()  # a signal handler may close the client
+        self._starting = new_rlock()  # a signal handler may close the client
         self._keepalive: threading.Thread | None = None
         self._cleaner: threading.Thread | None = None
         self._closer: threading.Thread | None = None

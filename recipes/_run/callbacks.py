@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from recipes._mutex import new_lock
 from recipes.events import log
 
 __all__ = ["Callbacks", "Lane"]
@@ -73,7 +74,7 @@ class Lane:
     def __init__(self, run: Callable[[Lane], None]) -> None:
         self._run = run
         self._due: deque[Callable[[], object]] = deque()
-        self._busy = threading.Lock()
+        self._busy = new_lock()
 
     def put(self, callback: Callable[[], object]) -> None:
         """Have ``callback`` run after those before it; never blocks."""

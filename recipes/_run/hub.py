@@ -5,11 +5,11 @@ The first observer of a topic has it watched, by a program that runs behind; the
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recipes._contract.deadline import Deadline
+from recipes._mutex import new_rlock
 from recipes._programs.observing import Observed, Observer, Shown, Topic, observe
 from recipes._section import section
 from recipes.errors import SessionLost
@@ -56,7 +56,7 @@ class Hub:
     def __init__(self, runtime: Any) -> None:
         self._runtime: Runtime = runtime
         self._watched: dict[Observed, tuple[Topic, Call]] = {}
-        self._changing = threading.RLock()
+        self._changing = new_rlock()
 
     def join(self, observed: Observed, mailbox: Mailbox) -> Observer:
         """Observe this from now on, until `leave`, or until the observer is dropped.
@@ -121,6 +121,6 @@ class Hub:
     def after_fork(self) -> None:
         """In the child: what was observed in the parent is not any more."""
         watched, self._watched = self._watched, {}
-        self._changing = threading.RLock()
+        self._changing = new_rlock()
         for topic, _ in watched.values():
             topic.error = SessionLost("forked")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from recipes._contract.operations import Program
 from recipes._contract.wakeups import Event
+from recipes._mutex import new_rlock
 from recipes._run.blocking import BlockingRuntime, ThreadMailbox
 from recipes._run.retries import Retries
 from recipes._run.runtime import LONGEST_REREAD_S, Runtime
@@ -49,7 +50,7 @@ class ManualTime:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self.changed = threading.Condition(self.lock)
         self.runtimes: list[_Manual] = []
         self.told = 0

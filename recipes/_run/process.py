@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from recipes._mutex import new_lock
 from recipes._run.clock import boot_time
 from recipes.events import log
 
@@ -37,7 +38,7 @@ class _Left:
     def __init__(self, until: float, end: Callable[[], object]) -> None:
         self.until = until
         self._end = end
-        self._ending = threading.Lock()
+        self._ending = new_lock()
         self._ended = False
 
     def end(self) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from recipes._mutex import new_lock
 from recipes._programs.cleaner import Job, clean
 from recipes._programs.hold import StoreSession
 from recipes._programs.queueing import open_session
@@ -51,7 +52,7 @@ class Watchdog:
         self._settings = settings
         self._in_new_loop = in_new_loop
         self._watched: dict[HeldState, float] = {}  # and when to look after it next, at the earliest
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._poked = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from recipes._forks import free, make_anew
+from recipes._mutex import new_rlock
 from recipes._rules.fence import Proof, Seen, ask
 
 __all__ = ["MemoryGate"]
@@ -17,7 +17,7 @@ class _Entrance:
 
     def __init__(self) -> None:
         self.seen = Seen()
-        self.lock = threading.RLock()  # it knows whose it is: a signal handler may ask in the middle
+        self.lock = new_rlock()  # it knows whose it is: a signal handler may ask in the middle
         make_anew(self)
 
     def after_fork(self) -> None:
@@ -51,7 +51,7 @@ class MemoryGate:
         """
         asking = ask(resource, grant, shared=shared)
         entrance = self._entrances.get(resource) or self._entrances.setdefault(resource, _Entrance())
-        if entrance.lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nobody else knows
+        if entrance.lock._is_owned():  # noqa: SLF001 - nobody else knows
             raise RuntimeError(f"this thread is inside the gate of {resource!r} already: leave it first")
         with entrance.lock:
             entrance.seen = entrance.seen.after(asking)

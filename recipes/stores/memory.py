@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,6 +22,7 @@ from recipes._contract.protocol import StoreProtocol
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Gone
 from recipes._forks import free, make_anew
+from recipes._mutex import new_rlock
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.errors import SessionLost
@@ -66,7 +66,7 @@ class MemoryServer:
 
     def __post_init__(self) -> None:
         if self._lock is None:
-            self._lock = threading.RLock()
+            self._lock = new_rlock()
             make_anew(self)
 
     def after_fork(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from recipes._contract.connection import Mailbox
 from recipes._contract.contenders import Contender
 from recipes._contract.operations import Open, Opened
 from recipes._forks import free, make_anew
+from recipes._mutex import new_rlock
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes.guarantees import CELL, Guarantees
@@ -42,7 +42,7 @@ class CellServer:
 
     def __post_init__(self) -> None:
         if self._lock is None:
-            self._lock = threading.RLock()
+            self._lock = new_rlock()
             make_anew(self)
 
     def after_fork(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Self
 
+from recipes._mutex import new_lock
 from recipes._section import section
 
 __all__ = ["AlpnContext"]
@@ -49,7 +50,7 @@ class AlpnContext(ssl.SSLContext):
 
     @contextmanager
     def _offered(self) -> Generator[ssl.SSLContext, None, None]:
-        with section.mark, _locks.setdefault(os.getpid(), threading.Lock()):
+        with section.mark, _locks.setdefault(os.getpid(), new_lock()):
             self._context.set_alpn_protocols([self._protocol])
             try:
                 yield self._context

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from recipes import events
+from recipes._mutex import new_rlock
 from recipes._run.clock import boot_time
 from recipes.events import Transition
 from recipes.telemetry.instruments import Measure, Meter
@@ -20,7 +20,7 @@ class Recorder(ABC):
     """Takes notice of transitions one by one; in a forked child it begins anew."""
 
     def __init__(self) -> None:
-        self._order = threading.RLock()  # a finalizer may emit something while its own thread is in here
+        self._order = new_rlock()  # a finalizer may emit something while its own thread is in here
         _recorders.add(self)
 
     @abstractmethod
@@ -33,7 +33,7 @@ class Recorder(ABC):
 
     def after_fork(self) -> None:
         """In the child: a thread that is not there may have the lock, and the grants are the parent's."""
-        self._order = threading.RLock()
+        self._order = new_rlock()
         self.forget()
 
 

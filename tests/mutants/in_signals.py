@@ -11,6 +11,7 @@ from recipes import events
 from recipes._api import leaving
 from recipes._api.held import Held
 from recipes._api.held_threads import BlockingQueued
+from recipes._mutex import Mutex
 from recipes._programs.hold import HeldState
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.runtime import Runtime
@@ -107,6 +108,10 @@ def _an_end_stays_unfinished() -> list[Any]:
     return swap(HeldState, "_finish", finish)
 
 
+def _locks_are_taken_by_a_call() -> list[Any]:
+    return swap(Mutex, "__enter__", lambda lock: lock.acquire())
+
+
 SIGNALS = [
     TransportMutant("a handler is refused nothing", "sections", HANDLERS, _nobody_is_struck),
     TransportMutant(
@@ -129,4 +134,7 @@ SIGNALS = [
     TransportMutant("a block is anybody's", "with", STRUCK, _a_block_is_anybodys),
     TransportMutant("what was not entered stays noted", "with", STRUCK, _what_was_not_entered_is_noted),
     TransportMutant("an interrupted end stays unfinished", "hold", STRUCK, _an_end_stays_unfinished),
+    TransportMutant(
+        "locks of threads are taken by a call", "sections", "tests/test_mutex.py", _locks_are_taken_by_a_call
+    ),
 ]

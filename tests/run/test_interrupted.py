@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -63,6 +64,9 @@ def make() -> Called:
     return Called()
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="newer versions trace no instructions while they profile"
+)
 @pytest.mark.parametrize(("work", "places"), [(begin_again, 2), (make, 1)])
 def test_a_loop_and_the_call_of_a_class_have_places_that_no_profile_function_sees(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[], object], places: int

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from types import FrameType
+
+import pytest
 
 from tests.run.striking import Handled
 
@@ -33,6 +36,7 @@ class AmidCollecting(Handled):
         return frame.f_code is finished.__code__ and super().counts(frame, event)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="newer versions collect between instructions alone")
 def test_a_strike_amid_a_collection_of_garbage_leaves_nothing_that_python_still_calls() -> None:
     """CPython 3.11 collects between the look at the profile function and its call: that function was gone."""
     kept = []

@@ -174,7 +174,7 @@ def test_each_connection_asks_for_its_own_protocol_by_a_context_of_many(files: F
 def test_a_connection_that_cannot_be_made_leaves_the_context_as_others_need_it(files: Files) -> None:
     context = ssl.create_default_context(cafile=str(files.ca))
     grpc = AlpnContext(context, "h2")
-    with pytest.raises(ValueError, match="empty string"):
+    with pytest.raises(ValueError, match=r"empty string|server_hostname"):
         grpc.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="")
     assert shake(context, files.leaf) is None
 

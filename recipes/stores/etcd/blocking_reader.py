@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.connection import Mailbox
+from recipes._mutex import new_lock
 from recipes._section import section
 from recipes._threads import start
 from recipes.events import log
@@ -109,7 +110,7 @@ class Reader:
         self._multiplexer = multiplexer
         self._dial = dial
         self._store = store
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._conns: dict[Channel, Conn] = {}
         self._thread: threading.Thread | None = None
         self._ears: _Ears | None = None

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._contract.connection import Connection, Mailbox, OnEnd, Request
+from recipes._mutex import new_lock
 from recipes._run.clock import boot_time
 from recipes._run.waiting import acquire
 from recipes._section import section
@@ -55,7 +56,7 @@ class _Job:
         self._answered.acquire()
         self._outcome: tuple[Any, BaseException | None] = None, None
         self._begun = self._given_up = False
-        self._using = threading.Lock()
+        self._using = new_lock()
         self._hang_up: Callable[[], None] | None = None
 
     def begin(self) -> bool:
@@ -116,7 +117,7 @@ class _Lane:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._free: deque[None] = deque()  # no more than there are workers that wait
         self._threads: list[threading.Thread] = []
-        self._entering = threading.Lock()
+        self._entering = new_lock()
 
     def put(self, job: _Job) -> None:
         """Have a job done.

@@ -20,10 +20,10 @@ import contextlib
 import ctypes
 import os
 import sqlite3
-import threading
 import weakref
 from typing import NoReturn
 
+from recipes._mutex import new_rlock
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores._kit.session import Busy
 from recipes.stores.descriptors import TAKEN, Identity, identity
@@ -50,7 +50,7 @@ class Database:
     def __init__(self, path: str, label: str, folder: Folder, given: str) -> None:
         self.path = path
         self._given = given
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self._label = label
         self._folder = folder
         self._db: sqlite3.Connection | None = None
@@ -65,7 +65,7 @@ class Database:
     @property
     def mine(self) -> bool:
         """Whether this very thread has the lock: the caller is a signal handler, amid what it interrupted."""
-        return self.lock._is_owned()  # type: ignore[attr-defined,no-any-return] # noqa: SLF001 - nobody else knows
+        return bool(self.lock._is_owned())  # noqa: SLF001 - nobody else knows
 
     def acquire(self, timeout_s: float) -> bool:
         """Take the lock within so many seconds, in slices, so that signals are handled.
@@ -228,7 +228,7 @@ class Database:
 
     def after_fork_in_child(self) -> None:
         """Leave alone what could not be closed: closing it here would undo what the parent is doing."""
-        interrupted, self.lock, self._forking = self.mine, threading.RLock(), False
+        interrupted, self.lock, self._forking = self.mine, new_rlock(), False
         db, self._db = self._db, None
         if db is None:
             return
@@ -255,7 +255,7 @@ _torn: set[str] = set()
 _taken: set[Identity] = set()
 """Files that this process has to do without: SQLite believes to have locks on them, and descriptors."""
 
-_gate = threading.RLock()
+_gate = new_rlock()
 """Kept through a fork, as is the lock of each database: none is made meanwhile, and so none opened."""
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.retry import InterruptedError as NoMoreTries
 
+from recipes._mutex import new_lock
 from recipes._section import section
 from recipes.events import Log
 from recipes.stores.addresses import forget_unsent
@@ -86,8 +87,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._on_connect = on_connect
         self._on_resolved = on_resolved
         self._ssl_context = ssl_context
-        self._results = threading.Lock()
-        self._guard = threading.Lock()
+        self._results = new_lock()
+        self._guard = new_lock()
         self._socket: socket.socket | None = None
         self._own: Descriptor | None = None  # of that socket
         self._connecting = False

@@ -7,12 +7,12 @@ import math
 import select
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import call
 from typing import Any, SupportsIndex
 
+from recipes._mutex import new_lock
 from recipes._section import section
 from recipes.stores.descriptors import TAKEN, Descriptor, identity
 
@@ -162,7 +162,7 @@ class Waker:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._rung = 0
         self._closed = False
         self._make()

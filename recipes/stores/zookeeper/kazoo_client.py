@@ -24,6 +24,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from recipes._contract.connection import Mailbox, OnEnd
+from recipes._mutex import new_lock
 from recipes._section import section
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.events import Log
@@ -81,7 +82,7 @@ class KazooSession:
         self._options = dict(kazoo_options)
         self._log = KazooLog(self._on_session, tls=access.context is not None)
         self._watches = Watches()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._pid = 0
         self._client: Any = None
         self._handler: LeanHandler | None = None

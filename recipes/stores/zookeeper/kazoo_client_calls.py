@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from recipes._contract.connection import Batch, Request
+from recipes._mutex import new_lock
 from recipes._section import section
 from recipes.errors import StoreUnavailable
 from recipes.stores.zookeeper.codec import MULTI, Unread, encoded
@@ -35,7 +35,7 @@ class Call:
         self._wake = wake
         self._replies: list[Any] = [_NOTHING] * len(self.parts)
         self._left = len(self.parts)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def start(self) -> None:
         """Be done at once if there is nothing to ask."""

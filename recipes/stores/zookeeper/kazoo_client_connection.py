@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 import struct
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from kazoo.protocol.connection import CLOSE_RESPONSE, WATCH_XID, ConnectionHandl
 from kazoo.protocol.serialization import Auth, Exists, GetChildren
 from kazoo.protocol.states import KeeperState
 
+from recipes._mutex import new_rlock
 from recipes._section import section
 from recipes.stores.zookeeper.codec import unread_names
 from recipes.stores.zookeeper.handler_sockets import LeanSocket
@@ -66,7 +66,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
     def __init__(self, client: Any, *args: Any, **options: Any) -> None:
         super().__init__(client, *args, **options)
         # The order of what waits for an answer is that of the wire. A signal handler may ask in the middle.
-        self._sending = threading.RLock()
+        self._sending = new_rlock()
         self._open = False  # kazoo has connected and logged in
         self._logins_cut = 0  # in a row
         self._salt = random.random()  # noqa: S311 - spreads load only

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from kazoo.protocol.states import EventType
 
 from recipes._contract.connection import Mailbox
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
+from recipes._mutex import new_lock
 from recipes._section import section
 from recipes.events import Log
 
@@ -31,7 +31,7 @@ class Watches:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         # By identity: a mailbox need not be hashable. The queue is empty where one node is watched by itself.
         self._by_path: dict[str, dict[tuple[int, str], Mailbox]] = {}
         self._paths: dict[int, dict[str, dict[str, None]]] = {}
