@@ -28,6 +28,7 @@ _ANSWERS: dict[type[BaseException], type[ZooKeeperError]] = {
     kazoo.NoNodeError: NoNode,
     kazoo.NodeExistsError: NodeExists,
     kazoo.SessionExpiredError: SessionExpired,
+    kazoo.UnknownSessionError: SessionExpired,  # it ended a moment ago, and the connection ends next
 }
 
 _NO_ANSWER: tuple[type[BaseException], ...] = (

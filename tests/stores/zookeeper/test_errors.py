@@ -66,7 +66,7 @@ MEANT: dict[str, type[Exception]] = {
     "SystemZookeeperError": ZooKeeperError,
     "ThrottledOpError": StoreUnavailable,
     "UnimplementedError": StoreRefused,
-    "UnknownSessionError": ZooKeeperError,
+    "UnknownSessionError": SessionExpired,
     "WriterNotClosedException": StoreUnavailable,
     "ZookeeperError": ZooKeeperError,
     "ZookeeperStoppedError": StoreUnavailable,
