@@ -26,6 +26,7 @@ from integration.harness.finding import (
     find_etcdctl,
     find_mariadb,
     find_memcached,
+    find_mysql,
     find_pgbouncer,
     find_postgres,
     find_redis,
@@ -34,6 +35,7 @@ from integration.harness.finding import (
 from integration.harness.leftovers import Leftovers, clean, kazoo_client, leftovers, sessions, settle
 from integration.harness.mariadb import MariaDb
 from integration.harness.memcached import Memcached
+from integration.harness.mysql import MySql
 from integration.harness.pgbouncer import PgBouncer
 from integration.harness.postgres import Postgres, PostgresPair
 from integration.harness.process import Server, ServerUnavailable, eventually
@@ -127,7 +129,12 @@ def pgbouncer(
 
 
 def mariadb(*, install: bool = True, **options: Any) -> MariaDb:
-    """Return a MariaDB, not yet started; `Database` tells the options."""
+    """Return a MariaDB, or the MySQL that the environment names, not yet started.
+
+    `Database` documents the options.
+    """
+    if (mysql := find_mysql()) is not None:
+        return MySql("mysql", mysql, **options)
     return MariaDb("mariadb", find_mariadb(install=install), **options)
 
 

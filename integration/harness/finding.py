@@ -196,6 +196,11 @@ def find_mariadb(*, install: bool = True) -> Path:
     return _program("RECIPES_TEST_MARIADB", "mariadbd", "mariadb-server", install=install)
 
 
+def find_mysql() -> Path | None:
+    """Return the MySQL server that is used in MariaDB's place: ``RECIPES_TEST_MYSQL``, or none."""
+    return _named("RECIPES_TEST_MYSQL")
+
+
 def find_redis(*, install: bool = True) -> Path:
     """Return a Redis server: ``RECIPES_TEST_REDIS``, the one on ``PATH``, or Debian's."""
     return _program("RECIPES_TEST_REDIS", "redis-server", "redis-server", install=install)

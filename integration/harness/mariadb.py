@@ -50,8 +50,10 @@ class MariaDb(Database):
         words = [install, "--no-defaults", f"--datadir={folder / 'data'}", *options, *small]
         self.run(words, folder=folder)
 
-    def command(self) -> Sequence[str]:
-        settings = {
+    @property
+    def wanted(self) -> dict[str, str]:
+        """Its configuration."""
+        return {
             "datadir": str(self.data),
             "bind-address": self.host,
             "port": str(self.port),
@@ -65,7 +67,9 @@ class MariaDb(Database):
             **(KEEPING if self.keeps else FAST),
             **self.settings,
         }
-        options = [f"--{name}={value}" for name, value in settings.items()]
+
+    def command(self) -> Sequence[str]:
+        options = [f"--{name}={value}" for name, value in self.wanted.items()]
         return demoted(self.user, [self.programs, "--no-defaults", *options], tether="KILL")
 
     def healthy(self) -> bool:
