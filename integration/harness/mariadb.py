@@ -105,7 +105,7 @@ class MariaDb(Database):
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT id FROM information_schema.processlist"
-                " WHERE id <> CONNECTION_ID() AND user <> 'system user'"
+                " WHERE id <> CONNECTION_ID() AND user NOT IN ('system user', 'event_scheduler')"
             )
             ended = {one for (one,) in cursor.fetchall()}
             for one in ended:
