@@ -8,7 +8,10 @@ from pathlib import Path
 from integration.harness.demoted import demoted
 from integration.harness.mariadb import FIRST, MariaDb
 
-__all__ = ["MySql"]
+__all__ = ["OWN_UUID", "MySql"]
+
+OWN_UUID = "auto.cnf"
+"""The file among its data that names the server; an operator leaves it out of a copy."""
 
 ADMINISTRATOR = """
 CREATE USER root@'127.0.0.1';
@@ -30,6 +33,7 @@ class MySql(MariaDb):
             f"--init-file={first}",
         ]
         self.run([*self._program, "--initialize-insecure", *options], folder=folder)
+        (folder / "data" / OWN_UUID).unlink()  # each copy makes its own
 
     def command(self) -> Sequence[str]:
         settings = {**self.wanted, "mysqlx": "OFF", "secure-file-priv": "NULL"}

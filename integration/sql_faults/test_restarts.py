@@ -16,6 +16,7 @@ from integration.faults.actors import APIS, Actor, Held
 from integration.faults.labs import LASTING_S
 from integration.faults.looking import Seen, hold_fault
 from integration.faults.workers import Worker
+from integration.harness.mysql import OWN_UUID
 from integration.needing import needed
 from integration.proxy import Proxy
 from integration.sql_faults.conftest import GRACE_S, PATIENT, REQUEST_S, SESSION_S, SOON_S, Lab
@@ -133,6 +134,7 @@ def falling(request: pytest.FixtureRequest, prefix: str) -> Iterator[Callable[[s
             def lose(last: Callable[[], object]) -> None:
                 first.pause()
                 subprocess.run(["cp", "-a", first.data, second.data], check=True, timeout=60)
+                (second.data / OWN_UUID).unlink(missing_ok=True)
                 first.resume()
                 last()
                 first.kill()
