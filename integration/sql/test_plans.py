@@ -118,7 +118,7 @@ def _of_postgresql(cursor: Any, statement: str, values: Any) -> Iterator[object]
 
 
 def _of_mariadb(cursor: Any, statement: str, values: Any) -> Iterator[object]:
-    cursor.execute(f"EXPLAIN {statement}", values)
+    cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {statement}", values)
     names = [one[0] for one in cursor.description]
     for row in cursor.fetchall():
         step = dict(zip(names, row, strict=True))
