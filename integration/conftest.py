@@ -193,7 +193,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         "go": lambda: finding.find_go(install=False).path,
         "postgres": lambda: finding.find_postgres(install=False),
         "pgbouncer": lambda: finding.find_pgbouncer(install=False),
-        "mariadb": lambda: finding.find_mariadb(install=False),
+        "mariadb": lambda: finding.find_mysql() or finding.find_mariadb(install=False),
         "redis-7": lambda: finding.find_redis(install=False),
         "memcached": lambda: finding.find_memcached(install=False),
     }
