@@ -157,6 +157,40 @@ def test_a_release_waits_for_a_guarded_transaction(
         assert releasing.result(60)
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda client, other, grant: grant.release(),
+        lambda client, other, grant: grant.downgrade(),
+        lambda client, other, grant: other.lock("x").evict(grant.token),
+        lambda client, other, grant: client.close(),
+    ],
+    ids=["release", "downgrade", "evict", "close"],
+)
+def test_what_waits_for_a_guarded_transaction_keeps_nobody_from_joining(
+    mariadb: servers.MariaDb, end: Callable[..., object]
+) -> None:
+    """Who joins would wait for its lock on the queue, and as MySQL counts that, for as long as it does."""
+    tables = f"t{secrets.token_hex(5)}_"
+    make_tables(mariadb.url(), tables)
+    with (
+        connected(mariadb, tables) as client,
+        connected(mariadb, tables) as other,
+        contextlib.closing(plain(mariadb.url(), "READ COMMITTED")) as connection,
+        contextlib.closing(plain(mariadb.url(), autocommit=True)) as beside,
+        ThreadPoolExecutor() as pool,
+    ):
+        grant = client.rwlock("x").writer.acquire(timeout=60)
+        sql.guard(connection, grant)
+        ending = pool.submit(end, client, other, grant)
+        try:
+            waits(mariadb)
+            assert by_cursor(beside)(f"SELECT name FROM {tables}queue FOR UPDATE NOWAIT")
+        finally:
+            connection.commit()
+        ending.result(60)
+
+
 def test_a_writers_guard_ends_with_its_downgrade(
     client: recipes.Client, tables: str, connect: Connect
 ) -> None:

@@ -85,8 +85,8 @@ ACTS: dict[str, tuple[Callable[[Session], Any], list[list[Any]]]] = {
     "look": (lambda one: one.acts.look(one.work, MINE, EXCLUSIVE, ()), [[1], [[OWN]]]),
     "remove": (lambda one: one.acts.remove(one.work, "x", "a1", 7, bury=False), [[1, 0]]),
     "remove, unseen": (lambda one: one.acts.remove(one.work, "x", "a1", None, bury=False), [[1, []]]),
-    "expel": (lambda one: one.acts.expel(one.work, "x", 5), [[1, []]]),
-    "rewrite": (lambda one: one.acts.rewrite(one.work, MINE, "m", b"", 0), [[1, [], 0, []]]),
+    "expel": (lambda one: one.acts.expel(one.work, "x", 5), [[1, 0]]),
+    "rewrite": (lambda one: one.acts.rewrite(one.work, MINE, "m", b"", 0), [[1, 0], [[], []]]),
     "listing": (lambda one: one.acts.listing(one.work, "x", 9, watch=False), [[1], [[]]]),
     "present": (
         lambda one: one.acts.present(one.work, MINE, (Contender("x/5"),), watch=True),
@@ -105,6 +105,15 @@ def test_what_writes_first_locks_the_row_of_its_queue(one: Session, act: str) ->
     first = of(feed(begun(one), *replies))[0]
     queue = "app:~value/v" if act == "put" else "app:x"
     assert first in (one.say.lock(queue), one.say.draw(queue))
+
+
+@pytest.mark.parametrize("act", ["remove", "expel", "rewrite"])
+def test_what_may_wait_for_a_guard_locks_the_queue_behind_that_on_mysql(act: str) -> None:
+    """While it waits others join."""
+    one = Session("mysql")
+    begun, (first, *others) = ACTS[act]
+    asked = of(feed(begun(one), first[::-1], *others))
+    assert asked.index(one.say.lock("app:x")) == 1
 
 
 def test_one_that_finds_nobody_joins_in_one_step(one: Session) -> None:
@@ -153,7 +162,8 @@ def test_to_end_locks_its_queues_in_the_order_of_their_names_and_then_its_own_ro
     one = Session(dialect)
     places = [("app:y", 3, "a1"), ("app:x", 9, "a2"), ("app:x", 7, "a3")]
     rung = [[None]] if one.say.notifies else []
-    asked = feed(one.acts.end(one.work), [places], [1], [2], *rung, [1], [1], *rung, [1, 1, 1])
+    two, single = ([1, 2], [1, 1]) if one.say.notifies else ([2, 1], [1, 1])
+    asked = feed(one.acts.end(one.work), [places], two, *rung, single, *rung, [1, 1, 1])
     locks = [ask for ask in of(asked) if ask in (one.say.lock("app:x"), one.say.lock("app:y"))]
     assert locks == [one.say.lock("app:x"), one.say.lock("app:y")]
     assert one.say.delete("app:x", [7, 9]) in of(asked)
@@ -461,10 +471,11 @@ def test_one_whose_token_is_not_known_is_found_by_its_id(one: Session) -> None:
 
 
 def test_to_evict_deletes_what_has_still_this_token(one: Session) -> None:
-    asked = feed(one.acts.expel(one.work, "x", 5), [1, [row(5)]], [1], [[None]])
-    assert of(asked)[1:3] == [one.say.some("app:x", [5]), one.say.delete("app:x", [5])]
+    asked = feed(one.acts.expel(one.work, "x", 5), [1, 1], [[None]])
+    assert of(asked)[:2] == [one.say.lock("app:x"), one.say.delete("app:x", [5])]
     assert asked.result
-    assert not feed(one.acts.expel(one.work, "x", 5), [1, []]).result
+    assert one.work.news == [Gone("x/5"), Changed("x")]
+    assert not feed(one.acts.expel(one.work, "x", 5), [1, 0]).result
 
 
 # In place.
@@ -472,12 +483,12 @@ def test_to_evict_deletes_what_has_still_this_token(one: Session) -> None:
 
 def test_to_write_in_place_compares_the_version_and_the_session(one: Session) -> None:
     asked = feed(
-        one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, [("me",)], 1, [(4, "m", b"n")]], [[None]]
+        one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, 1], [[("me",)], [(4, "m", b"n")]], [[None]]
     )
     assert of(asked) == [
         one.say.lock("app:x"),
-        one.say.alive("me"),
         one.say.rewrite("app:x", "me", token=7, mark="m", data=b"n", version=3),
+        one.say.alive("me"),
         one.say.written("app:x", 7, "me"),
         one.say.ring("recipes_", "app:x", [7, OBSERVERS], "c"),
     ]
@@ -489,7 +500,7 @@ def test_to_write_in_place_compares_the_version_and_the_session(one: Session) ->
     ("now", "same"), [((5, "m", b"n"), True), ((5, "m", b"z"), False), ((5, "", b"n"), False)]
 )
 def test_another_version_is_left_as_it_is(one: Session, now: Any, same: bool) -> None:
-    asked = feed(one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, [("me",)], 0, [now]])
+    asked = feed(one.acts.rewrite(one.work, MINE, "m", b"n", 3), [1, 0], [[("me",)], [now]])
     assert asked.result == (5, False, same)
     assert not one.work.news
     assert not one.work.undo
@@ -497,7 +508,7 @@ def test_another_version_is_left_as_it_is(one: Session, now: Any, same: bool) ->
 
 @pytest.mark.parametrize(("alive", "found"), [([], [(4, "m", b"")]), ([("me",)], [])], ids=["dead", "gone"])
 def test_a_dead_session_writes_nothing_in_place(one: Session, alive: Any, found: Any) -> None:
-    asked = feed(one.acts.rewrite(one.work, MINE, "m", b"", 3), [1, alive, 1, found])
+    asked = feed(one.acts.rewrite(one.work, MINE, "m", b"", 3), [1, 1], [alive, found])
     assert asked.result is None
     assert one.work.undo
 
@@ -645,7 +656,7 @@ def test_to_tidy_kills_before_it_deletes_and_locks_in_the_order_of_names(one: Se
     asked = feed(
         one.acts.tidy(one.work),
         [[("s1",), ("s2",)]], [[("s1",)]], [1], [[("r:y", 3), ("app:x", 7)]],
-        [1], [1], [[None]], [1], [1], [[None]], [1, 1],
+        [1, 1], [[None]], [1, 1], [[None]], [1, 1],
         [[("a0",)], []], [1],
     )  # fmt: skip
     assert of(asked) == [

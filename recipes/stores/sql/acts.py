@@ -2,7 +2,8 @@
 
 The first statement of an act that writes locks the row of its queue. What the act reads it reads behind
 that, in statements of their own: a statement that locks and reads sees the tables as they were before it
-waited. Without the lock the later of two tokens might be committed first.
+waited. Without the lock the later of two tokens might be committed first. Where nobody is notified, an act
+that removes or rewrites a contender locks the queue behind that, for it may wait for a guard.
 
 An act that only reads needs no lock. What is ahead of a contender was committed before it, for each
 drew its token under the lock.
@@ -146,8 +147,8 @@ class Acts:
         for name, token in sorted(places):
             of.setdefault(name, []).append(token)
         for name, tokens in of.items():
-            yield (self._say.lock(name),)
-            yield from self._delete(work, name, tokens)
+            yield from self._locked(name, self._say.delete(name, tokens))
+            yield from self._ring(work, name, tokens, Gone)
 
     def tidy(self, work: Work) -> Steps[bool]:
         """Delete a little of what was over long ago: sessions, where they stand, tombstones, idle queues.
@@ -340,7 +341,7 @@ class Acts:
             yield from self._delete(work, name, [own for (own,) in found])
             removed = bool(found)
         else:
-            _, reply = yield (say.lock(name), say.remove(name, one, self._me, self._bell, token))
+            reply = yield from self._locked(name, say.remove(name, one, self._me, self._bell, token))
             removed = bool(say.changed(reply))
             if removed:
                 self._tell(work, name, [token], Gone)
@@ -351,11 +352,22 @@ class Acts:
     def expel(self, work: Work, queue: str, token: int) -> Steps[bool]:
         """Delete another's contender."""
         name = self._key(queue)
-        _, found = yield (self._say.lock(name), self._say.some(name, [token]))
-        if not found:
-            return False
-        yield from self._delete(work, name, [token])
-        return True
+        removed = yield from self._locked(name, self._say.delete(name, [token]))
+        if removed:
+            yield from self._ring(work, name, [token], Gone)
+        return bool(removed)
+
+    def _locked(self, name: str, change: Ask) -> Steps[Any]:
+        """Change contenders, and lock their queue; return the reply.
+
+        The change may wait for a guard. Those that join need not, so on MySQL the queue is locked behind it.
+        On PostgreSQL it is locked first, so that the change rings all subscriptions.
+        """
+        if self._say.notifies:
+            _, reply = yield (self._say.lock(name), change)
+        else:
+            reply, _ = yield (change, self._say.lock(name))
+        return reply
 
     def _delete(self, work: Work, name: str, tokens: list[int]) -> Steps[None]:
         if tokens:
@@ -370,12 +382,10 @@ class Acts:
         Returns its version now, whether this was done, and whether it says this now.
         """
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
-        _, alive, changed, found = yield (
-            say.lock(name),
-            say.alive(self._me),
-            say.rewrite(name, self._me, token=token, mark=mark, data=data, version=version),
-            say.written(name, token, self._me),
+        changed = yield from self._locked(
+            name, say.rewrite(name, self._me, token=token, mark=mark, data=data, version=version)
         )
+        alive, found = yield (say.alive(self._me), say.written(name, token, self._me))
         if not found or not alive:
             work.undo = True
             return None
