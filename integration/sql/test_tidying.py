@@ -42,6 +42,30 @@ def test_a_client_that_opens_deletes_all_of_a_session_that_was_over_long_ago(
     assert left == {table: set() if table == "contender" else {"alive"} for table in rows}
 
 
+def test_idle_queues_are_deleted_while_contenders_are_locked(
+    database: Database, tables: str, connect: Connect
+) -> None:
+    """As by one that leaves. MySQL locks what a DELETE reads of other tables, and may read them whole."""
+    leaving = connect()
+    cursor = leaving.cursor()
+    queues = [(f"old-{number}", 1) for number in range(NAMES_AT_ONCE)]
+    cursor.executemany(f"INSERT INTO {tables}queue VALUES (%s, %s)", queues)
+    cursor.execute(f"INSERT INTO {tables}contender VALUES ('q', 1, 'one', 'W', 'other', '', '', '', 0)")
+    leaving.commit()
+    cursor.execute(f"DELETE FROM {tables}contender")
+    looking = connect(autocommit=True).cursor()
+
+    def left() -> int:
+        looking.execute(f"SELECT count(*) FROM {tables}queue WHERE name >= 'old-' AND name < 'old.'")
+        ((count,),) = looking.fetchall()
+        return int(count)
+
+    with recipes.connect(database.url(), tables=tables) as client:
+        client.open()
+        assert eventually(lambda: left() == 0, 60.0)
+    leaving.rollback()
+
+
 @pytest.mark.parametrize("api", ["blocking", "asyncio"])
 def test_a_client_that_stays_open_deletes_what_is_over_since(
     database: Database, tables: str, connect: Connect, api: str, monkeypatch: pytest.MonkeyPatch

@@ -544,9 +544,8 @@ class Database:
         names = [name for name in names if self.is_idle(t, name, past_us_)]
         return [(name,) for name in self.unlocked(t, "queue", names, _any)]
 
-    def drop_idle(self, t: Transaction, names_: list[str], past_us_: int) -> Waiting:
-        names = [name for name in sorted(names_) if self.is_idle(t, name, past_us_)]
-        return self.change(t, "queue", names, _any, _none)
+    def drop_idle(self, t: Transaction, names_: list[str]) -> Waiting:
+        return self.change(t, "queue", sorted(names_), _any, _none)
 
     def tidy_to(self, t: Transaction, queue_: str) -> Waiting:
         return self.change(t, "server", [1], _any, lambda row: row._replace(tidied_to=queue_))

@@ -686,13 +686,21 @@ def test_sessions_that_somebody_else_tidies_are_left_alone(one: Session) -> None
 def test_idle_queues_are_dropped_some_at_a_time(one: Session) -> None:
     names = [(f"app:{number:04}",) for number in range(NAMES_AT_ONCE)]
     known = [name for (name,) in names]
-    asked = feed(one.acts.tidy(one.work), [[]], [[], [("app:",)]], [names], [names[:2]], [2], [1])
+    asked = feed(
+        one.acts.tidy(one.work), [[]], [[], [("app:",)]], [names], [names[:3]], [names[:2]], [2], [1]
+    )
     assert of(asked)[3:] == [
         one.say.names("app:", NAMES_AT_ONCE),
         one.say.idle(known, DAY_US),
-        one.say.drop_idle(known[:2], DAY_US),
+        one.say.idle(known[:3], DAY_US),
+        one.say.drop_idle(known[:2]),
         one.say.tidy_to(known[-1]),
     ]
+
+
+def test_a_queue_that_was_used_before_it_was_locked_is_not_dropped(one: Session) -> None:
+    asked = feed(one.acts.tidy(one.work), [[]], [[], [("",)]], [[("app:x",)]], [[("app:x",)]], [[]], [1])
+    assert of(asked)[-2:] == [one.say.idle(["app:x"], DAY_US), one.say.tidy_to("")]
 
 
 @pytest.mark.parametrize(
@@ -715,7 +723,7 @@ def test_there_is_more_to_tidy_where_what_was_read_was_full_of_it(
         one.acts.tidy(one.work),
         *([[row] * stale], [[row] * stale], [1], [[]], [1, 1, 1]) if stale else [[[]]],
         [[row] * graves, [("",)]], *([[1]] if graves else []),
-        [[row] * NAMES_AT_ONCE], [[row] * idle], *([[1]] if idle else []), [1],
+        [[row] * NAMES_AT_ONCE], [[row] * idle], *([[[row]], [1]] if idle else []), [1],
     )  # fmt: skip
     assert asked.result is more
 

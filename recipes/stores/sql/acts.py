@@ -171,7 +171,9 @@ class Acts:
             known = [name for (name,) in names]
             (idle,) = (yield (say.idle(known, DAY_US),)) if known else ([],)
             if idle:
-                yield (say.drop_idle([name for (name,) in idle], DAY_US),)
+                (still,) = yield (say.idle([name for (name,) in idle], DAY_US),)  # now that they are locked
+                if still:
+                    yield (say.drop_idle([name for (name,) in still]),)
             yield (say.tidy_to(known[-1] if len(known) == NAMES_AT_ONCE else ""),)
             more = more or len(idle) >= MANY_IDLE
         return more

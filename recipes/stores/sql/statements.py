@@ -533,8 +533,9 @@ class Statements:
             ~exists().where(contender.c.queue == queue.c.name),
             ~exists().where(value.c.name == queue.c.name),
         )
-        self._drop_idle = delete(queue).where(idle)
         self._idle = select(queue.c.name).where(idle).with_for_update(skip_locked=True)
+        # With the rest of the condition in it, MySQL would lock what it reads of the other tables.
+        self._drop_idle = delete(queue).where(queue.c.name.in_(names))
         server = tables.server
         self._tidy_to = update(server).where(server.c.only_row == 1).values(tidied_to=_given("queue"))
 
@@ -570,9 +571,9 @@ class Statements:
         """Lock, and return, those of these queues that were used long ago and by nobody now."""
         return Ask(self._idle, {"names_": names, "past_us_": past_us})
 
-    def drop_idle(self, names: list[str], past_us: int) -> Ask:
-        """Delete them."""
-        return Ask(self._drop_idle, {"names_": names, "past_us_": past_us})
+    def drop_idle(self, names: list[str]) -> Ask:
+        """Delete these, which are locked and still idle."""
+        return Ask(self._drop_idle, {"names_": names})
 
     def tidy_to(self, name: str) -> Ask:
         """Note up to where idle queues were tidied."""
