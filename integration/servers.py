@@ -54,6 +54,7 @@ __all__ = [
     "Leftovers",
     "MariaDb",
     "Memcached",
+    "MySql",
     "PgBouncer",
     "Postgres",
     "PostgresPair",

@@ -90,29 +90,32 @@ def test_it_times_out_and_the_transaction_goes_on(
     assert by_cursor(second)(f"SELECT token FROM {tables}named WHERE name = 'kept'") == [(token,)]
 
 
-@pytest.mark.parametrize(
-    ("limit", "error"),
-    [({"nowait": True}, pymysql.OperationalError), ({"timeout": SOON_S}, recipes.LockTimeout)],
-)
+@pytest.mark.parametrize("limit", [{"nowait": True}, {"timeout": SOON_S}], ids=["nowait", "timeout"])
 def test_where_a_wait_undoes_the_whole_transaction_it_is_no_timeout(
-    undoing: servers.MariaDb, limit: dict[str, Any], error: type[Exception]
+    undoing: servers.MariaDb, limit: dict[str, Any]
 ) -> None:
-    """What it had locked before is free then. MariaDB stops a statement at its time without that."""
+    """What it had locked before is free then.
+
+    MariaDB stops a statement at its time without that, and MySQL one that does not wait at all.
+    """
+    mysql = isinstance(undoing, servers.MySql)
+    undone = ("timeout" in limit) == mysql
+    at_once = recipes.LockTimeout if mysql else pymysql.OperationalError
     with (
         contextlib.closing(plain(undoing.url(), "READ COMMITTED")) as first,
         contextlib.closing(plain(undoing.url(), "READ COMMITTED")) as second,
     ):
         sql.locked(first, "x")
         sql.locked(second, "kept")
-        with pytest.raises(error):
+        with pytest.raises(pymysql.OperationalError if undone else recipes.LockTimeout):
             sql.locked(second, "x", **limit)
-        with pytest.raises(pymysql.OperationalError) if "timeout" in limit else contextlib.nullcontext():
+        with contextlib.nullcontext() if undone else pytest.raises(at_once):
             sql.locked(first, "kept", nowait=True)
 
 
 @pytest.fixture
 def undoing() -> Iterator[servers.MariaDb]:
-    """Yield a MariaDB where a lock that is waited for too long undoes all; it has the tables."""
+    """Yield a MariaDB, or a MySQL, where a lock that is waited for too long undoes all; it has the tables."""
     said = {"innodb-rollback-on-timeout": "ON"}
     with needed("mariadb", lambda: servers.mariadb(settings=said)) as one:
         make_tables(one.url(), "recipes_")
@@ -120,11 +123,12 @@ def undoing() -> Iterator[servers.MariaDb]:
 
 
 def limits(database: Database, connection: Any) -> list[tuple[Any, ...]]:
-    said = (
-        "current_setting('lock_timeout'), current_setting('statement_timeout')"
-        if isinstance(database, servers.Postgres)
-        else "@@innodb_lock_wait_timeout, @@max_statement_time"
-    )
+    """Return how long a statement of a connection may wait, and how long it may run."""
+    if isinstance(database, servers.Postgres):
+        said = "current_setting('lock_timeout'), current_setting('statement_timeout')"
+    else:
+        runs = "max_execution_time" if isinstance(database, servers.MySql) else "max_statement_time"
+        said = f"@@innodb_lock_wait_timeout, @@{runs}"
     return by_cursor(connection)(f"SELECT {said}")
 
 
