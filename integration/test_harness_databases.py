@@ -31,9 +31,13 @@ Connection = Any  # of psycopg, or of PyMySQL
 MAKE: dict[str, Callable[..., Kind]] = {"postgres": servers.postgres, "mariadb": servers.mariadb}
 HOUR_S = 3600
 CLOCKS = {
-    "postgres": "SELECT extract(epoch FROM clock_timestamp())",
-    "mariadb": "SELECT UNIX_TIMESTAMP(SYSDATE(6))",
+    "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
+    "mysql": "SELECT UNIX_TIMESTAMP(SYSDATE(6))",
 }
+MAKERS = {"postgresql": "postgres", "mysql": "mariadb"}
+"""What makes a server, by its scheme."""
+VERSIONS = {"postgres": "15", "mariadb": "10.", "mysql": ("8.", "9.")}
+"""How the version of each begins."""
 
 
 @pytest.fixture(params=list(MAKE))
@@ -86,7 +90,7 @@ def segments(pid: int) -> list[str]:
 
 def test_a_database_has_a_user_with_a_password(own: Kind) -> None:
     assert own.url() == f"{own.scheme}://app:app@127.0.0.1:{own.port}/app"
-    assert own.version()[:2] == {"postgresql": "15", "mysql": "10"}[own.scheme]
+    assert own.version().startswith(VERSIONS[own.label])
     with enter(own) as one:
         run(one, "CREATE TABLE a (n INT)")
     with pytest.raises((psycopg.OperationalError, pymysql.OperationalError)):
@@ -161,7 +165,7 @@ def test_a_database_dies_with_a_test_process_that_is_killed(own: Kind) -> None:
     program = f"""
         import sys
         from integration import servers
-        server = servers.{own.label}().start()
+        server = servers.{MAKERS[own.scheme]}().start()
         print(server.pid, server.home, server._template(), flush=True)
         sys.stdin.read()
     """
@@ -193,7 +197,7 @@ def test_connections_are_ended_by_an_operator(own: Kind) -> None:
 def test_the_clock_of_a_database_is_set(made: Kind) -> None:
     needed("a clock", lambda: made.set_clock(0))
     made.start()
-    ask = CLOCKS[made.label]
+    ask = CLOCKS[made.scheme]
     with enter(made) as one:
         real = float(run(one, ask)[0][0])
         made.set_clock(HOUR_S)
