@@ -26,7 +26,8 @@ _PLACE = text("SELECT pg_walfile_name(pg_current_wal_lsn())")
 _SYSTEM = text("SELECT system_identifier FROM pg_control_system()")
 _MYSQL = text(
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'hostname', 'port',"
-    " 'server_id', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on')"
+    " 'server_id', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on',"
+    " 'group_replication_single_primary_mode')"
 )
 READ_ONLY = "the server is a standby, or takes no writes now"
 
@@ -100,8 +101,10 @@ def _mysql(connection: Connection, label: str) -> str:
     facts: Mapping[str, str] = {name: value for name, value in connection.execute(_MYSQL)}  # noqa: C416 - rows are no pairs
     if any(facts.get(f"{one}read_only", "OFF") == "ON" for one in ("", "super_", "innodb_")):
         raise _read_only(connection, label)
-    if facts.get("wsrep_on", "OFF") == "ON":
-        raise StoreRefused(label, "this is Galera: the lock of a row does not hold on its other servers")
+    galera = facts.get("wsrep_on", "OFF") == "ON"
+    if galera or facts.get("group_replication_single_primary_mode", "ON") == "OFF":
+        one = "Galera" if galera else "a group in which every server takes writes (multi-primary)"
+        raise StoreRefused(label, f"this is {one}: the lock of a row does not hold on its other servers")
     own = facts.get("server_uuid") or facts.get("server_uid")
     return own or "/".join(facts.get(one, "") for one in ("hostname", "port", "server_id"))
 
