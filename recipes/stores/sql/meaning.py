@@ -33,10 +33,17 @@ class Again(Exception):
 
 _AGAIN = {"40001", "40P01", 1213, 1020}
 _MISSING = {"42P01", 1146}
-_DENIED = {"28000", "28P01", "42501", 1044, 1045, 1142, 1143, 1227, 1370, 1698}
+_DENIED = {
+    *("28000", "28P01", "42501", 1044, 1045, 1142, 1143, 1227, 1370, 1698),
+    *(1820, 1862),  # the password has expired
+    *(3118, 3955, 4151),  # the account is locked; the last is MariaDB's
+}
 _OTHER_TABLES = {"42703", "42804", 1054, 1136, 1364}
-_MISTAKEN = {1064, 1264, 1366, 1406}
-"""Values or statements that no try will make right, as those of the classes 22 and 42 of SQLSTATE."""
+_MISTAKEN = {1064, 1264, 1366, 1406, 1665}
+"""Values or statements that no try will make right, as those of the classes 22 and 42 of SQLSTATE.
+
+The last is said where MySQL's log is in the format STATEMENT, which does not fit READ COMMITTED.
+"""
 _NO_TIME = {1292}
 _NO_DATABASE = {"3D000", 1049}
 _FULL = {"53100", 28, 1021, 1041, 1114}
