@@ -40,8 +40,10 @@ class Server:
         *,
         isolation: str = "READ-COMMITTED",
         undoes_all: bool = False,
+        version: str = "10.11.19-MariaDB",
     ) -> None:
         self.said: list[str] = []
+        self._version = version
         self._refuses, self._isolation, self._undoes_all = refuses or {}, isolation, int(undoes_all)
 
     def run(self, text: str) -> list[Any]:
@@ -50,7 +52,7 @@ class Server:
             if begins in text:
                 raise error if isinstance(error, Exception) else Refused(error)
         if "VERSION()" in text:
-            return [("10.11.19-MariaDB", 50, self._isolation, 0.0, self._undoes_all)]
+            return [(self._version, 50, self._isolation, 0.0, self._undoes_all)]
         if "clock_timestamp" in text and text.startswith("SELECT"):
             return [("0", "0", 100.0, "", "")] if "set_config" in text else [(100.5,)]
         return [{"token": TOKEN}] if "_named.token" in text and text.startswith("SELECT") else []
@@ -292,6 +294,16 @@ def test_a_connection_that_is_lost_says_so_by_its_first_error() -> None:
     server = Server({"INSERT": first, "ROLLBACK TO": RuntimeError("the connection is lost")})
     with pytest.raises(Refused) as caught:
         sql.locked(POSTGRES(server), "x")
+    assert caught.value is first
+
+
+def test_a_connection_to_mysql_that_is_lost_says_so_by_its_first_error() -> None:
+    first = Refused(2013)
+    server = Server(
+        {"INSERT": first, "_timeout = 50": RuntimeError("the connection is lost")}, version="8.4.0"
+    )
+    with pytest.raises(Refused) as caught:
+        sql.locked(MYSQL(server), "x", timeout=1)
     assert caught.value is first
 
 

@@ -294,8 +294,11 @@ def _limited_on_mysql(words: Words, name: str, timeout_s: float, lock_wait_s: in
             look = words(words.asks.token_named(row_of(name)))
             yield Said(f"{look.text} FOR UPDATE NOWAIT", look.values)
         yield words(words.asks.draw_named(row_of(name)))
-    except Failed:
-        yield Said(f"SET SESSION innodb_lock_wait_timeout = {lock_wait_s}")
+    except Failed as failure:
+        try:
+            yield Said(f"SET SESSION innodb_lock_wait_timeout = {lock_wait_s}")
+        except Failed:  # the connection is lost, say
+            raise failure from None
         raise
     yield Said(f"SET SESSION innodb_lock_wait_timeout = {lock_wait_s}")
 
