@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 from tests.simulation import bulk
 from tests.simulation.exhaustive import ALL, QUICK, replay, search
 from tests.simulation.explored import STORES as EXPLORED
-from tests.simulation.quick import collect, hurry
+from tests.simulation.quick import collect, hurried
 from tests.simulation.run import USES, Schedule, Verdict, run
 from tests.simulation.sweep import sweep
 
@@ -109,7 +108,7 @@ def chunk(store: str, first: int, count: int, of: str = "locks") -> Tally:
 def many(store: str, first: int, count: int, jobs: int, of: str) -> Tally:
     """Run schedules on several cores."""
     tally = Tally(store)
-    with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
+    with hurried(jobs) as pool:
         parts = [
             pool.submit(chunk, store, at, min(CHUNK, first + count - at), of)
             for at in range(first, first + count, CHUNK)

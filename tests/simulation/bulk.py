@@ -13,13 +13,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.revision import revision
-from tests.simulation.quick import hurry
+from tests.simulation.quick import hurried
 
 __all__ = ["Part", "added_up", "commit", "keep", "run", "table"]
 
@@ -43,7 +42,7 @@ def run(
     kind = {"commit": commit(), "store": tally.store, "recipe": recipe}
     done = [line["upto"] for line in _lines([out]) if kind.items() <= line.items()]
     before, began = _copied(tally), time.monotonic()
-    with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
+    with hurried(jobs) as pool:
         for first in range(max([seeds.start, *done]), seeds.stop, EVERY):
             upto = min(first + EVERY, seeds.stop)
             size = max(1, (upto - first) // (4 * jobs))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Generator, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -37,7 +36,7 @@ from tests.simulation.exploring import (
     state,
 )
 from tests.simulation.moving import Task
-from tests.simulation.quick import hurry
+from tests.simulation.quick import hurried
 from tests.simulation.users import LABELS
 from tests.simulation.values import Asking
 from tests.simulation.world import Violation
@@ -348,5 +347,5 @@ def search(stores: tuple[str, ...], bounds: tuple[Bound, ...], jobs: int, most: 
     if jobs == 1:
         yield from map(_one, tasks)
         return
-    with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
+    with hurried(jobs) as pool:
         yield from pool.map(_one, tasks)

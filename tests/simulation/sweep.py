@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from tests.simulation.faults import KINDS
-from tests.simulation.quick import collect, hurry
+from tests.simulation.quick import collect, hurried
 from tests.simulation.run import Schedule, Verdict, run
 
 __all__ = ["Swept", "sweep"]
@@ -68,7 +67,7 @@ def sweep(
     if jobs == 1:
         parts = list(map(_of_one_kind, tasks))
     else:
-        with ProcessPoolExecutor(jobs, initializer=hurry) as pool:
+        with hurried(jobs) as pool:
             parts = list(pool.map(_of_one_kind, tasks))
     for part in parts:
         swept.struck.update(part.struck)
