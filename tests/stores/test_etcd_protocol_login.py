@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from recipes._contract.connection import Batch
-from recipes._contract.operations import Open
-from recipes.errors import StoreDenied
+from recipes._contract.operations import End, Open
+from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.protocol_login import Asking
@@ -90,6 +90,20 @@ def test_one_login_serves_all_that_were_refused_meanwhile(asking: Asking) -> Non
 def test_a_login_that_is_refused(asking: Asking, error: Any, says: str) -> None:
     with pytest.raises(StoreDenied, match=says):
         feed(asking.log_in(), error)
+
+
+def test_a_session_that_could_not_log_in_has_no_lease_to_revoke() -> None:
+    """Newer etcds revoke for users alone: the same password would be sent once more."""
+    etcd = EtcdProtocol("etcd://e", Layout("app"), 31, named=True)
+    for _ in range(2):
+        with pytest.raises(StoreDenied):
+            feed(etcd.open(Open(5.0), CONTEXT), EtcdError(3, "etcdserver: authentication failed"))
+    assert feed(etcd.end(End(), CONTEXT)) == []
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.open(Open(5.0), CONTEXT), 1, StoreUnavailable("etcd://e", "cut"))
+    with pytest.raises(StoreDenied):
+        feed(etcd.open(Open(5.0), CONTEXT), EtcdError(3, "etcdserver: authentication failed"))
+    assert feed(etcd.end(End(), CONTEXT), {}) == [Post("/lease/revoke", {"ID": 31})]
 
 
 def test_a_store_without_users_is_used_without_one(asking: Asking) -> None:

@@ -100,6 +100,7 @@ class EtcdProtocol(ValuesProtocol):
         super().__init__(label, layout, lease, named=named)
         self._in_doubt: set[str] = set()  # contenders with a create that was not answered
         self._denied: set[str] = set()  # those of them that etcd has refused to make
+        self._grants: int | None = None  # how often a lease was asked for, of a session that was begun here
         self._tombstones = 0  # since the anchor was put last; threads may count one too few
 
     def start(self, op: StoreOp[T], context: RequestContext) -> Steps[Any]:
@@ -111,7 +112,9 @@ class EtcdProtocol(ValuesProtocol):
 
     def open(self, op: Open, context: RequestContext) -> Steps[Opened]:
         """Grant the lease, and put the anchor key that shows it to be alive."""
+        self._grants = self._grants or 0
         yield from self._asking.log_in()
+        self._grants += 1
         asked = {"TTL": -int(-op.ttl_s // 1), "ID": self._lease}
         granted = yield from self._post("/lease/grant", asked)
         ttl_s = codec.number(granted.get("TTL"))
@@ -150,6 +153,8 @@ class EtcdProtocol(ValuesProtocol):
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Revoke the lease: all that was bound to it goes."""
+        if self._grants == 0:
+            return  # etcd from 3.5.28 and 3.6.9 on would ask for a login, which was refused a moment ago
         try:
             yield from self._asking.ask(Post("/lease/revoke", {"ID": self._lease}, urgent=True))
         except EtcdError as error:
