@@ -111,7 +111,7 @@ def test_no_schedule_breaks_a_promise(store: str) -> None:
     assert tally["grants"] > 8 * count
     assert set(tally["faults"]) == {*KINDS[store], *AIMED[store]}
     assert all(struck > count / 200 for struck in tally["faults"].values())
-    assert tally["counted"] >= COUNTED.get(store, 0.99) * count
+    assert tally["counted"] >= COUNTED.get(store, 0.98) * count
 
 
 @pytest.mark.timeout(1800)
