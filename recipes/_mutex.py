@@ -3,7 +3,7 @@
 On Python 3.14 a signal handler may run between the ``__enter__`` of a function of C, as that of a lock is,
 and the block of the ``with`` statement. What it raises there leaves the lock locked for ever. Python 3.13
 runs none there, and 3.15 none again (https://github.com/python/cpython/issues/148874). Where a function of
-Python returns, or a loop takes its next item, no version runs one: so on 3.14 a loop takes these locks.
+Python returns, or a loop takes its next item, no version runs one: so from 3.14 on a loop takes these locks.
 """
 
 from __future__ import annotations
