@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["Mutex", "new_lock", "new_rlock"]
 
-IN_A_LOOP = sys.version_info >= (3, 14)  # 3.15 too: its first versions may lack the mend
+IN_A_LOOP = sys.version_info >= (3, 14)  # 3.15 too, so that what holds there is tested alike
 
 
 class Mutex:

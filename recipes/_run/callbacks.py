@@ -14,7 +14,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from recipes._mutex import new_lock
 from recipes.events import log
 
 __all__ = ["Callbacks", "Lane"]
@@ -74,7 +73,7 @@ class Lane:
     def __init__(self, run: Callable[[Lane], None]) -> None:
         self._run = run
         self._due: deque[Callable[[], object]] = deque()
-        self._busy = new_lock()
+        self._busy = threading.Lock()
 
     def put(self, callback: Callable[[], object]) -> None:
         """Have ``callback`` run after those before it; never blocks."""

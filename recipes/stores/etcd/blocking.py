@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recipes._contract.connection import Batch, Mailbox, Request
-from recipes._mutex import new_lock, new_rlock
 from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes.errors import StoreError, StoreUnavailable
@@ -52,7 +52,7 @@ class EtcdConnection:
         wire: Wire = GATEWAY,
     ) -> None:
         self._login = Login(credentials)
-        self._logging_in = new_rlock()
+        self._logging_in = threading.RLock()
         self._endpoints = endpoints if isinstance(endpoints, Endpoints) else Endpoints(endpoints)
         self._context = ssl_context
         self._wire = wire
@@ -117,7 +117,7 @@ class EtcdConnection:
 
     def _logged_in(self) -> None:
         """Let the next thread log in, if this one was at it: an interrupt may hide that it was."""
-        if self._logging_in._is_owned():  # noqa: SLF001 - nobody else knows
+        if self._logging_in._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nobody else knows
             self._logging_in.release()
 
     def _post(self, post: Post, deadline: float) -> Json:
@@ -189,7 +189,7 @@ class _Armed:
         self.bell: Callable[[], None] | None = None
         self._result: int | Exception | None = None
         # A bare lock, taken until resolved, is the leanest event there is.
-        self._lock = new_lock()
+        self._lock = threading.Lock()
         self._lock.acquire()
         self._arming = Arming(watch, self._resolve)
         reader.arm(self._arming)
