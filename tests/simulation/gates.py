@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["GATE", "OF", "by_default"]
 
-GATE = {"etcd": 4_000, "zookeeper": 4_400, "redis": 1_000, "sql": 300, "sql-polling": 200, "cell": 600}
+GATE = {"etcd": 4_000, "zookeeper": 4_400, "redis": 1_000, "sql": 300, "sql-polling": 400, "cell": 600}
 """Schedules of locks on each store."""
 OF = {
     "mixed": (200, 6, 0),
