@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import queue
@@ -93,8 +94,13 @@ class Worker:
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def go_on(self) -> None:
-        """Continue it (SIGCONT)."""
-        self._process.send_signal(signal.SIGCONT)
+        """Continue it (SIGCONT), by its main thread, which runs the handler before anything else.
+
+        A signal for the whole process goes to any thread that is ready for it: more often than not to
+        another one, and the main thread may answer a question before that one has run.
+        """
+        if self._process.poll() is None:
+            ctypes.CDLL(None).tgkill(self.pid, self.pid, int(signal.SIGCONT))
 
     def kill(self) -> None:
         """Kill it (SIGKILL)."""
