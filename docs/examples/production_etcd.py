@@ -3,7 +3,7 @@ import os
 import recipes
 
 with recipes.connect(
-    "etcds://127.0.0.1:2379/app",
+    "etcds+grpc://127.0.0.1:2379/app",
     username="reports",
     password=lambda: os.environ["LOCKS_PASSWORD"],
     tls_ca="/etc/app/ca.pem",

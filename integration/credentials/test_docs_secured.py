@@ -52,7 +52,7 @@ def test_the_example_for_etcd(etcd: SecureEtcd, tmp_path: Path) -> None:
         ["sh", "-e", EXAMPLES / "production_role.sh"], cwd=tmp_path, env=env, check=True, timeout=60
     )
     said = run("production_etcd.py", etcd, 2379)
-    assert said.startswith(f"<Client of etcds://{etcd.address}/app: session held>, token ")
+    assert said.startswith(f"<Client of etcds+grpc://{etcd.address}/app: session held>, token ")
 
 
 @pytest.mark.long
