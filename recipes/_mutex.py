@@ -25,13 +25,17 @@ class Mutex:
     def __init__(self, lock: Any) -> None:
         self._lock = lock
         self._left = lock.__exit__
-        self._taken: Iterator[bool] = iter(lock.acquire, None)  # without an end: it returns True, or raises
+        self._taken = self._taking()
         self.acquire, self.release = lock.acquire, lock.release
+
+    def _taking(self) -> Iterator[bool]:
+        return iter(self._lock.acquire, None)  # without an end: it returns True, or raises
 
     def __enter__(self) -> bool:
         for taken in self._taken:
             return taken
-        raise AssertionError("a lock that was acquired says so")
+        self._taken = self._taking()
+        raise StopIteration  # of a signal handler's, which has ended the iterator too
 
     __exit__ = property(attrgetter("_left"))
     """Of C: a function of Python could be interrupted before its first line."""

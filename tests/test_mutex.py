@@ -55,6 +55,31 @@ def interrupted(mutex: Mutex) -> None:
             pass
 
 
+class HandledOnce:
+    """A lock; as it is acquired for the first time, a signal handler raises."""
+
+    def __init__(self) -> None:
+        self.raises: list[type[Exception]] = [StopIteration]
+
+    def acquire(self) -> bool:
+        if self.raises:
+            raise self.raises.pop()
+        return True
+
+    def release(self, *_: object) -> None:
+        pass
+
+    __exit__ = release
+
+
+def test_a_handler_that_has_come_to_the_end_of_something_is_no_end_of_the_lock() -> None:
+    mutex = Mutex(HandledOnce())
+    with pytest.raises(StopIteration), mutex:
+        pass
+    with mutex as taken:
+        assert taken
+
+
 @pytest.fixture(params=[False, True], ids=["as_ever", "in_a_loop"])
 def in_a_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Make new locks as another version of Python has them."""
