@@ -307,6 +307,17 @@ def test_a_connection_to_mysql_that_is_lost_says_so_by_its_first_error() -> None
     assert caught.value is first
 
 
+@pytest.mark.parametrize(("timeout_s", "waited"), [(1, 1205), (0, 3572)])
+def test_a_connection_to_mysql_that_is_lost_behind_a_wait_says_so(timeout_s: float, waited: int) -> None:
+    """Not LockTimeout: that would say that the transaction can go on, with what it had locked before."""
+    lost = RuntimeError("the connection is lost")
+    at = "INSERT" if timeout_s else "NOWAIT"
+    server = Server({at: Refused(waited), "_timeout = 50": lost}, version="8.4.0")
+    with pytest.raises(RuntimeError) as caught:
+        sql.locked(MYSQL(server), "x", timeout=timeout_s)
+    assert caught.value is lost
+
+
 def test_errors_are_known_by_what_they_are_made_of() -> None:
     """SQLAlchemy and Django wrap those of drivers."""
     wrapped = RuntimeError("wrapped")

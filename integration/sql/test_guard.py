@@ -180,6 +180,7 @@ def test_what_waits_for_a_guarded_transaction_keeps_nobody_from_joining(
         contextlib.closing(plain(mariadb.url(), autocommit=True)) as beside,
         ThreadPoolExecutor() as pool,
     ):
+        assert client.lock("before x").acquire(timeout=60)  # which ends with the client, in one transaction
         grant = client.rwlock("x").writer.acquire(timeout=60)
         sql.guard(connection, grant)
         ending = pool.submit(end, client, other, grant)

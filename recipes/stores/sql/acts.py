@@ -3,7 +3,7 @@
 The first statement of an act that writes locks the row of its queue. What the act reads it reads behind
 that, in statements of their own: a statement that locks and reads sees the tables as they were before it
 waited. Without the lock the later of two tokens might be committed first. Where nobody is notified, an act
-that removes or rewrites a contender locks the queue behind that, for it may wait for a guard.
+that removes or rewrites contenders locks their queues behind that, for it may wait for a guard.
 
 An act that only reads needs no lock. What is ahead of a contender was committed before it, for each
 drew its token under the lock.
@@ -146,8 +146,8 @@ class Acts:
         of: dict[str, list[int]] = {}
         for name, token in sorted(places):
             of.setdefault(name, []).append(token)
+        yield from self._locked({name: self._say.delete(name, tokens) for name, tokens in of.items()})
         for name, tokens in of.items():
-            yield from self._locked(name, self._say.delete(name, tokens))
             yield from self._ring(work, name, tokens, Gone)
 
     def tidy(self, work: Work) -> Steps[bool]:
@@ -343,7 +343,10 @@ class Acts:
             yield from self._delete(work, name, [own for (own,) in found])
             removed = bool(found)
         else:
-            reply = yield from self._locked(name, say.remove(name, one, self._me, self._bell, token))
+            remove = say.remove(name, one, self._me, self._bell, token)
+            (reply,) = yield from self._locked({name: remove})
+            if bury and not say.changed(reply):
+                (reply,) = yield (remove,)  # a late copy of its join may have come before the lock
             removed = bool(say.changed(reply))
             if removed:
                 self._tell(work, name, [token], Gone)
@@ -354,22 +357,25 @@ class Acts:
     def expel(self, work: Work, queue: str, token: int) -> Steps[bool]:
         """Delete another's contender."""
         name = self._key(queue)
-        removed = yield from self._locked(name, self._say.delete(name, [token]))
+        (removed,) = yield from self._locked({name: self._say.delete(name, [token])})
         if removed:
             yield from self._ring(work, name, [token], Gone)
         return bool(removed)
 
-    def _locked(self, name: str, change: Ask) -> Steps[Any]:
-        """Change contenders, and lock their queue; return the reply.
+    def _locked(self, changes: dict[str, Ask]) -> Steps[list[Any]]:
+        """Change contenders of each of these queues, and lock the queues; return the replies.
 
-        The change may wait for a guard. Those that join need not, so on MySQL the queue is locked behind it.
-        On PostgreSQL it is locked first, so that the change rings all subscriptions.
+        A change may wait for a guard. Those that join need not, so on MySQL the queues are locked behind all
+        changes. On PostgreSQL each is locked first, so that the change rings all subscriptions.
         """
-        if self._say.notifies:
-            _, reply = yield (self._say.lock(name), change)
-        else:
-            reply, _ = yield (change, self._say.lock(name))
-        return reply
+        say, replies = self._say, []
+        for name, change in changes.items():
+            replies += yield (say.lock(name), change) if say.notifies else (change,)
+        if say.notifies:
+            return replies[1::2]
+        for name in changes:
+            yield (say.lock(name),)
+        return replies
 
     def _delete(self, work: Work, name: str, tokens: list[int]) -> Steps[None]:
         if tokens:
@@ -384,9 +390,8 @@ class Acts:
         Returns its version now, whether this was done, and whether it says this now.
         """
         say, name, token = self._say, self._key(entry.ticket.queue), entry.token
-        changed = yield from self._locked(
-            name, say.rewrite(name, self._me, token=token, mark=mark, data=data, version=version)
-        )
+        rewrite = say.rewrite(name, self._me, token=token, mark=mark, data=data, version=version)
+        (changed,) = yield from self._locked({name: rewrite})
         alive, found = yield (say.alive(self._me), say.written(name, token, self._me))
         if not found or not alive:
             work.undo = True

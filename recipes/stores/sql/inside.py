@@ -297,8 +297,8 @@ def _limited_on_mysql(words: Words, name: str, timeout_s: float, lock_wait_s: in
     except Failed as failure:
         try:
             yield Said(f"SET SESSION innodb_lock_wait_timeout = {lock_wait_s}")
-        except Failed:  # the connection is lost, say
-            raise failure from None
+        except Failed as second:  # the connection is lost, say, and with it what was locked before
+            raise (second if failure.code in WAITED | STOPPED else failure) from None
         raise
     yield Said(f"SET SESSION innodb_lock_wait_timeout = {lock_wait_s}")
 

@@ -37,13 +37,15 @@ _DENIED = {
     *("28000", "28P01", "42501", 1044, 1045, 1142, 1143, 1227, 1370, 1698),
     *(1820, 1862),  # the password has expired
     *(3118, 3955, 4151),  # the account is locked; the last is MariaDB's
+    1130,  # no account is allowed to come from this host
 }
 _OTHER_TABLES = {"42703", "42804", 1054, 1136, 1364}
-_MISTAKEN = {1064, 1264, 1366, 1406, 1665}
-"""Values or statements that no try will make right, as those of the classes 22 and 42 of SQLSTATE.
-
-The last is said where MySQL's log is in the format STATEMENT, which does not fit READ COMMITTED.
-"""
+_MISTAKEN = {
+    *(1064, 1264, 1366, 1406),
+    1665,  # MySQL's log is in the format STATEMENT, which does not fit READ COMMITTED
+    *(1251, 3159),  # a login that the driver does not know, or without TLS
+}
+"""Values, statements or logins that no try will make right, as those of the classes 22 and 42 of SQLSTATE."""
 _NO_TIME = {1292}
 _NO_DATABASE = {"3D000", 1049}
 _FULL = {"53100", 28, 1021, 1041, 1114}
