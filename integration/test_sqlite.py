@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,9 +26,12 @@ from integration.faults.labs import LASTING_S, Lab, at_once
 from integration.faults.looking import hold_fault
 from integration.faults.storm import STORM_SESSION_S, Tally, Weather, churn, in_time
 from integration.faults.test_interrupts import cancel_task, expire, expire_task, side_by_side, storm
+from integration.faults.workers import Worker
 from recipes._run.clock import boot_time
 from tests.pace import Pace, taking
 
+CONTAINER = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--mount-proc"]
+"""Namespaces as those of a container."""
 STARTS = 30
 CREW = 4
 SOON_S = 5
@@ -124,6 +132,35 @@ def test_fault_01_killed_at_any_moment_nothing_is_lost_and_nobody_waits_long(
     assert len(tokens) == len(set(tokens))
     assert max(waits) <= 1.0
     assert server.contenders(prefix) == ()
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("unshare") is None,
+    reason="NOT TESTED: namespaces need root, and `unshare`",
+)
+@at_once()
+def test_fault_01_a_death_in_another_container_is_seen_at_once(lab: Lab) -> None:
+    """Each has the directory mounted elsewhere, and numbers its processes by itself."""
+    file = Path(urlsplit(lab.server.url(lab.prefix)).path)
+    inside = ["--fork", "--kill-child=KILL", "sh", "-ec", 'mount --bind "$0" /mnt; exec "$@"', file.parent]
+    with ExitStack() as stack:
+        holder, waiter = (
+            stack.enter_context(
+                Worker(
+                    "faults.worker", lab.api, f"sqlite:///mnt/{file.name}", 30,
+                    wrap=lambda command: [*CONTAINER, *map(str, inside), *command],
+                )
+            )
+            for _ in range(2)
+        )  # fmt: skip
+        old_token = holder.ask("acquire", lab.name, 5)
+        assert lab.actor().try_acquire(lab.name) is None
+        waiter.tell("acquire", lab.name, 20)
+        assert lab.contenders_become(2)
+        with taking(1.0):
+            holder.kill()
+            assert json.loads(waiter.next_line()) > old_token
+        assert waiter.ask("release") is True
 
 
 @at_once()
