@@ -40,6 +40,9 @@ def locked(
 
     Read what you decide by *after* this call: what an ORM has loaded before is out of date.
 
+    On Galera, and in a MySQL group of which every server takes writes, a row is locked on one server only:
+    of two transactions on two servers the later one fails as it commits. Have all of them use one server.
+
     Args:
         connection: A ``Connection`` or ``Session`` of SQLAlchemy, ``django.db.connection`` in ``atomic``, or
             a connection of psycopg, psycopg2, PyMySQL or mysqlclient. For asyncio there is `locked_async`.
