@@ -18,7 +18,8 @@ from typing import Any, Self
 
 from integration import servers
 from integration.faults.actors import APIS, Actor, actor
-from integration.faults.looking import L5_S, Seen, contenders
+from integration.faults.looking import L5_S, contenders
+from integration.faults.seen import Seen
 from integration.faults.workers import Worker
 from integration.opening import open_patiently
 from integration.proxy import Proxy

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from integration.faults.looking import Seen
+from integration.faults.seen import Seen
 from integration.opening import opened, opened_in_tasks
 from recipes._run.clock import boot_time
 

@@ -14,7 +14,8 @@ import recipes
 from integration import servers
 from integration.faults.actors import APIS, Actor, Held
 from integration.faults.labs import LASTING_S
-from integration.faults.looking import Seen, hold_fault
+from integration.faults.looking import hold_fault
+from integration.faults.seen import Seen
 from integration.faults.workers import Worker
 from integration.harness.mysql import OWN_UUID
 from integration.needing import needed
