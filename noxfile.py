@@ -166,8 +166,7 @@ def faults(session: nox.Session) -> None:
     session.install("-e", ".[cli]", *group("tests"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "integration.fleet.building")
-    few = ("-n", "3", *SERVED[2:])  # many of the long ones start clusters, or crowds
-    beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *few)
+    beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *SERVED)
     loading = (*(path for path in ALONE if path not in LOADED), "integration/partitions")
     others = ("integration", *(f"--ignore={path}" for path in (*FAULTS, *loading)), "-m", "long", *SERVED)
     alone = (*loading, "-m", "long", *PAIRED)
@@ -177,7 +176,7 @@ def faults(session: nox.Session) -> None:
     failed = 0
     for run in (tuple(session.posargs),) if session.posargs else runs:
         try:  # hours of it: one that fails keeps nobody from what the others say
-            session.run("pytest", *run)
+            session.run("pytest", *run, "--durations=20")
         except CommandFailed:
             failed += 1
     if failed:

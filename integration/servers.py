@@ -44,6 +44,7 @@ from integration.harness.zookeeper import Java, ZooKeeper, ZooKeeperCluster
 
 __all__ = [
     "ALL",
+    "ASKED",
     "CONSENSUS",
     "ETCDS",
     "Database",
@@ -193,3 +194,5 @@ ETCDS = tuple(name for name in ALL if name.startswith("etcd"))
 """Those that are etcd, in whichever version and whatever they are asked in."""
 CONSENSUS = (*ETCDS, "zookeeper-3.8")
 """Those whose members agree by consensus, and which end sessions themselves."""
+ASKED = tuple(name for name in ALL if name != "etcd-3.4")
+"""One for each way to ask: etcd 3.4 is asked as 3.5 is."""

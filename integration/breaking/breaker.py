@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import functools
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 from integration.harness.throwaway import ServerUnavailable
 
-__all__ = ["FAULTS", "Breaker", "built"]
+__all__ = ["FAULTS", "Breaker", "built", "certificates_read_once"]
 
 FAULTS = (
     "none",
@@ -42,6 +45,14 @@ def built(folder: Path) -> Path:
     source = Path(__file__).with_name("breaker.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=60)
     return library
+
+
+@contextlib.contextmanager
+def certificates_read_once() -> Iterator[None]:
+    """Have drivers share what the system trusts: PyMySQL reads it for each connection, which takes 15 ms."""
+    once = functools.cache(ssl.create_default_context)
+    with mock.patch.object(ssl, "create_default_context", once):
+        yield
 
 
 class Breaker:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import recipes
-from integration.breaking.breaker import FAULTS
+from integration.breaking.breaker import FAULTS, certificates_read_once
 from integration.breaking.life import AGAIN
 from integration.servers import eventually
 from recipes._run.blocking import CLOSE_WITHIN_S
@@ -130,6 +130,7 @@ class Breaking:
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="recipes-breaking-")))
         self._folder = folder
         self._pool = self._open.enter_context(ThreadPoolExecutor(2 * AT_ONCE))
+        self._open.enter_context(certificates_read_once())
         self._pace = self._open.enter_context(Pace())
         command = [sys.executable, "-m", "integration.breaking.worker", self._api, str(folder)]
         self._log = folder / "log"

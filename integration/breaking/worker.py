@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import recipes
-from integration.breaking.breaker import Breaker
+from integration.breaking.breaker import Breaker, certificates_read_once
 from integration.breaking.life import ACQUIRE_S, REQUEST_S, Step, life
 from integration.harness.process import eventually
 from recipes._run.clock import boot_time
@@ -234,4 +234,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with certificates_read_once():
+        status = main()
+    sys.exit(status)

@@ -72,6 +72,7 @@ def test_fault_42_a_handler_may_make_any_call_on_other_stores(
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("outer", CALLS, ids=lambda call: call.__name__)
+@pytest.mark.parametrize("server", servers.ASKED, indirect=True)
 def test_fault_42_at_every_place(party: Party, outer: Callable[[Party], None]) -> None:
     storm = Storm(party, stride=1)
     storm.over(iter([outer]))

@@ -17,8 +17,11 @@ from integration import servers
 from tests.run.interrupted import CALLS, Pair, every, interrupted_at
 from tests.run.striking import EVERYWHERE, Strike
 
-# A generator that is dropped hears a signal too, and nobody hears of that.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    # A generator that is dropped hears a signal too, and nobody hears of that.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.parametrize("server", servers.ASKED, indirect=True),
+]
 
 SOON_S = 10
 STRIDE = 5
