@@ -195,4 +195,4 @@ ETCDS = tuple(name for name in ALL if name.startswith("etcd"))
 CONSENSUS = (*ETCDS, "zookeeper-3.8")
 """Those whose members agree by consensus, and which end sessions themselves."""
 ASKED = tuple(name for name in ALL if name != "etcd-3.4")
-"""One for each way to ask: etcd 3.4 is asked as 3.5 is."""
+"""One for each way to ask: the gateway, that of etcd 3.5; gRPC, of etcd 3.4; and the others."""

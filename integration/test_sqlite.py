@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import shutil
 import subprocess
 import sys
 import threading
@@ -27,11 +25,16 @@ from integration.faults.looking import hold_fault
 from integration.faults.storm import STORM_SESSION_S, Tally, Weather, churn, in_time
 from integration.faults.test_interrupts import cancel_task, expire, expire_task, side_by_side, storm
 from integration.faults.workers import Worker
+from integration.harness.process import ServerUnavailable
+from integration.needing import needed
 from recipes._run.clock import boot_time
 from tests.pace import Pace, taking
 
-CONTAINER = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--mount-proc"]
-"""Namespaces as those of a container."""
+CONTAINER = [
+    *("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup"),
+    *("--mount-proc", "--fork", "--kill-child=KILL"),
+]
+"""What runs a command in namespaces as those of a container."""
 STARTS = 30
 CREW = 4
 SOON_S = 5
@@ -134,21 +137,34 @@ def test_fault_01_killed_at_any_moment_nothing_is_lost_and_nobody_waits_long(
     assert server.contenders(prefix) == ()
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("unshare") is None,
-    reason="NOT TESTED: namespaces need root, and `unshare`",
-)
+@pytest.fixture(scope="module")
+def containers() -> None:
+    """End a test where none can be made: without root, on macOS, or in a container without the right to."""
+    needed("namespaces", make_container)
+
+
+def make_container() -> None:
+    """Make one with a directory mounted in it, or raise why not."""
+    try:
+        subprocess.run(
+            [*CONTAINER, "mount", "--bind", "/", "/mnt"], check=True, capture_output=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ServerUnavailable((getattr(error, "stderr", "") or str(error)).strip()) from error
+
+
+@pytest.mark.usefixtures("containers")
 @at_once()
 def test_fault_01_a_death_in_another_container_is_seen_at_once(lab: Lab) -> None:
     """Each has the directory mounted elsewhere, and numbers its processes by itself."""
     file = Path(urlsplit(lab.server.url(lab.prefix)).path)
-    inside = ["--fork", "--kill-child=KILL", "sh", "-ec", 'mount --bind "$0" /mnt; exec "$@"', file.parent]
+    inside = ["sh", "-ec", 'mount --bind "$0" /mnt; exec "$@"', str(file.parent)]
     with ExitStack() as stack:
         holder, waiter = (
             stack.enter_context(
                 Worker(
                     "faults.worker", lab.api, f"sqlite:///mnt/{file.name}", 30,
-                    wrap=lambda command: [*CONTAINER, *map(str, inside), *command],
+                    wrap=lambda command: [*CONTAINER, *inside, *command],
                 )
             )
             for _ in range(2)
