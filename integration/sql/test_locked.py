@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import psycopg
@@ -143,9 +143,16 @@ def test_the_timeout_is_for_the_whole_wait(
     def again_and_again() -> None:
         one = connect()
         while not over.is_set():
-            sql.locked(one, "x", timeout=60, tables=tables)
-            time.sleep(0.7)
-            one.commit()
+            stepped_s = time.time() - boot_time()
+            try:
+                sql.locked(one, "x", timeout=60, tables=tables)
+            except recipes.LockTimeout:  # MariaDB counts by the wall clock, which some machines set ahead
+                if time.time() - boot_time() < stepped_s + 1.0:
+                    raise
+            else:
+                time.sleep(0.7)
+            finally:
+                one.commit()
 
     others = [pool.submit(again_and_again) for _ in range(4)]
     waits(database)  # MariaDB does not show all that wait for one row
@@ -161,8 +168,8 @@ def test_the_timeout_is_for_the_whole_wait(
         finally:
             last.rollback()
             over.set()
-            for other in others:
-                other.result(60)
+            for other in as_completed(others, 70):  # the first that fails may be why others do
+                other.result()
 
 
 def test_what_another_stops_is_no_timeout(postgres: servers.Postgres, pool: ThreadPoolExecutor) -> None:
