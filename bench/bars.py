@@ -142,7 +142,8 @@ def _inprocess(who: str, words: str) -> list[Bar]:
 
 def _idle(store: str) -> Bar:
     words = f"100 idle clients on {store}://: % of a core"
-    return Bar(words, ("idle", store, "clients, % of a core"), None, 1)
+    floor = {"etcd": "floor-etcd", "etcd+grpc": "floor-grpc", "zookeeper": "floor-zookeeper"}.get(store)
+    return Bar(words, ("idle", store, "clients, % of a core"), None, 1, floor=floor)
 
 
 BARS = (
@@ -205,6 +206,15 @@ BARS = (
         )
         for store in ("zookeeper", "etcd")
         for api in ("threads", "asyncio")
+    ),
+    *(
+        Bar(
+            f"{store}, hand-over at 10 000 waiters (asyncio) vs at 10, p50",
+            ("waiters", f"{store}-asyncio-10000", P50),
+            ("waiters", f"{store}-asyncio-10", P50),
+            2,
+        )
+        for store in ("zookeeper", "etcd")
     ),
     *(
         bar
@@ -293,6 +303,18 @@ BARS = (
     ),
     Bar(
         "Redis, granted after another program's release: us, p50", ("redis-ends", "stranger", P50), None, 2000
+    ),
+    Bar(
+        "Redlock on five, uncontended, vs two round trips to three of them, p50",
+        ("alone", "recipes-redlock", P50),
+        ("alone", "floor-redlock", P50),
+        1.5,  # three round trips
+    ),
+    Bar(
+        "Memcached, uncontended, vs its two round trips, p50",
+        ("alone", "recipes-memcached", P50),
+        ("alone", "floor-memcached", P50),
+        2,
     ),
     Bar(
         "PostgreSQL, uncontended, vs two functions in PL/pgSQL, p50",

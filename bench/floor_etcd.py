@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from bench.takers import Release, Take, Taker
 
-__all__ = ["Floor", "Json", "Wire", "connected", "received"]
+__all__ = ["Floor", "Json", "JsonWire", "Wire", "connected", "received"]
 
 LEASE_S = 600
 Json = dict[str, Any]

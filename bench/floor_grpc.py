@@ -14,7 +14,7 @@ from bench.floor_etcd import Json, Wire, connected, received
 from recipes.stores import grpc
 from recipes.stores.etcd.grpc_messages import METHODS, read, write
 
-__all__ = ["Floor"]
+__all__ = ["Floor", "GrpcWire"]
 
 _frame = struct.Struct(">HBBBL")
 _message = struct.Struct(">BL")

@@ -11,9 +11,10 @@ import socket
 
 from bench.takers import SESSION_S, Release, Take, Taker
 
-__all__ = ["Floor"]
+__all__ = ["Floor", "asked", "loaded", "requests"]
 
 DELETE = b"return redis.call('get', KEYS[1]) == ARGV[1] and redis.call('del', KEYS[1]) or 0"
+SHA = hashlib.sha1(DELETE, usedforsecurity=False).hexdigest().encode()
 VALUE = b"floor"
 
 
@@ -24,21 +25,17 @@ class Floor(Taker):
         host, _, port = address.partition(":")
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sha = hashlib.sha1(DELETE, usedforsecurity=False).hexdigest().encode()
-        assert self._asked(_packed(b"SCRIPT", b"LOAD", DELETE)).startswith(b"$40\r\n" + sha)
-        self._sha = sha
+        loaded(self._socket)
 
     def use(self, name: str, side: str) -> Take:
         """Return what takes a free lock; AssertionError if it is not free."""
-        key = f"floor:{name}".encode()
-        acquire = _packed(b"SET", key, VALUE, b"NX", b"PX", str(SESSION_S * 1000).encode())
-        release = _packed(b"EVALSHA", self._sha, b"1", key, VALUE)
+        acquire, release = requests(name)
 
         def let_go() -> None:
-            assert self._asked(release) == b":1\r\n"
+            assert asked(self._socket, release) == b":1\r\n"
 
         def take() -> Release:
-            assert self._asked(acquire) == b"+OK\r\n"
+            assert asked(self._socket, acquire) == b"+OK\r\n"
             return let_go
 
         return take
@@ -47,9 +44,23 @@ class Floor(Taker):
         """Close the connection."""
         self._socket.close()
 
-    def _asked(self, request: bytes) -> bytes:
-        self._socket.sendall(request)
-        return self._socket.recv(4096)
+
+def loaded(at: socket.socket) -> None:
+    """Have a server keep the script."""
+    assert asked(at, _packed(b"SCRIPT", b"LOAD", DELETE)).startswith(b"$40\r\n" + SHA)
+
+
+def requests(name: str) -> tuple[bytes, bytes]:
+    """Return what takes a lock that is free, and what releases it."""
+    key = f"floor:{name}".encode()
+    acquire = _packed(b"SET", key, VALUE, b"NX", b"PX", str(SESSION_S * 1000).encode())
+    return acquire, _packed(b"EVALSHA", SHA, b"1", key, VALUE)
+
+
+def asked(at: socket.socket, request: bytes) -> bytes:
+    """Send a request, and return its answer, which is short."""
+    at.sendall(request)
+    return at.recv(4096)
 
 
 def _packed(*words: bytes) -> bytes:

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from bench.takers import Release, Take, Taker
 
-__all__ = ["Floor"]
+__all__ = ["Floor", "Wire"]
 
-CREATE2, DELETE, GET, CHILDREN, CREATE = 15, 2, 4, 8, 1
+CREATE2, DELETE, GET, CHILDREN, CREATE, EXISTS, SYNC = 15, 2, 4, 8, 1, 3, 9
 NO_NODE, NODE_EXISTS = -101, -110
 EVENT = -1
 LONGEST_MS = 60_000
 ANYBODY = struct.pack(">ii", 1, 31) + struct.pack(">i5si6s", 5, b"world", 6, b"anyone")
-EPHEMERAL_SEQUENTIAL = 3
+EPHEMERAL, EPHEMERAL_SEQUENTIAL = 1, 3
 
 
 class Reply(NamedTuple):
@@ -56,6 +56,16 @@ class Wire:
             if reply.xid != EVENT:
                 replies.append(reply)
         return replies
+
+    def ephemeral(self, path: str) -> str:
+        """Make a node of this session."""
+        self.ask((CREATE, _text(path) + _text("") + ANYBODY + struct.pack(">i", EPHEMERAL)))
+        return path
+
+    def ask_for(self, path: str) -> None:
+        """Have the leader answer, and look for a node behind it; AssertionError if it is not there."""
+        _, found = self.ask((SYNC, _text("/")), (EXISTS, _text(path) + b"\0"))
+        assert not found.error, "the node should be there"
 
     def wait_gone(self, path: str) -> None:
         """Wait for the event of a node that is watched."""

@@ -23,8 +23,8 @@ class Kind:
     Attributes:
         name: What the programs call it.
         label: How the tables call it.
-        store: On which server it works ("zookeeper", "etcd", "redis", "redis-five", "postgres", "mariadb",
-            "folder").
+        store: On which server it works ("zookeeper", "etcd", "redis", "redis-five", "memcached", "postgres",
+            "mariadb", "folder").
         package: The Python distribution it needs; empty if none, or if it is no Python.
         ours: It is this package.
         waits: It can wait for a lock that is held.
@@ -72,6 +72,9 @@ _ALL = (
     Kind("recipes-redlock", "recipes", "redis-five", "redis", ours=True),
     Kind("redlock-py", "redlock-py `Redlock`", "redis-five", "redlock-py"),
     Kind("pottery-five", "pottery `Redlock`", "redis-five", "pottery"),
+    Kind("floor-redlock", "SET NX and a script by raw sockets, three answers", "redis-five", waits=False),
+    Kind("recipes-memcached", "recipes", "memcached", ours=True),
+    Kind("floor-memcached", "an item added and deleted by a raw socket", "memcached", waits=False),
     Kind("recipes-postgres", "recipes", "postgres", "psycopg", ours=True),
     Kind("recipes-postgres-asyncio", "recipes, asyncio", "postgres", "psycopg", ours=True),
     Kind("pg-advisory", "`pg_advisory_lock`, as django-pglocks", "postgres", "psycopg"),

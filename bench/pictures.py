@@ -17,6 +17,7 @@ STORES = {
     "etcd": "etcd",
     "redis": "Redis",
     "redis-five": "five Redis",
+    "memcached": "Memcached",
     "postgres": "PostgreSQL",
     "mariadb": "MariaDB",
     "folder": "a file",

@@ -192,6 +192,10 @@ class Stage:
             return servers.redis(install=False).start()
         if store == "redis-five":
             return Five()
+        if store == "memcached":
+            fresh = servers.memcached().start()
+            fresh.wait_granting()
+            return fresh
         if store in DATABASES:
             one = DATABASES[store](install=False, keeps=True, folder=self.disk).start()
             make_tables(one)

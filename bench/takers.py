@@ -256,6 +256,13 @@ class OursOnRedlock(Ours):
     options: Mapping[str, Any] = MappingProxyType({"restart_grace": 0})  # they started a moment ago
 
 
+class OursOnMemcached(Ours):
+    """This package, on Memcached."""
+
+    url = "memcached://{}/bench"
+    options: Mapping[str, Any] = MappingProxyType({"restart_grace": 0})
+
+
 class RedlockPy(Taker):
     """redlock-py, on five servers."""
 
@@ -372,6 +379,7 @@ KINDS: dict[str, Callable[[str], Taker]] = {
     "recipes-grpc": OursOnEtcdByGrpc,
     "recipes-sqlite": OursOnSqlite,
     "recipes-redis": OursOnRedis,
+    "recipes-memcached": OursOnMemcached,
     "recipes-postgres": OursOnPostgres,
     "recipes-mariadb": OursOnMariaDb,
     "recipes-memory": OursInMemory,
@@ -392,5 +400,7 @@ KINDS: dict[str, Callable[[str], Taker]] = {
     "floor-etcd": _floor("bench.floor_etcd"),
     "floor-grpc": _floor("bench.floor_grpc"),
     "floor-redis": _floor("bench.floor_redis"),
+    "floor-redlock": _floor("bench.floor_redlock"),
+    "floor-memcached": _floor("bench.floor_memcached"),
     "floor-postgres": _floor("bench.floor_postgres"),
 }

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.measured
 SMALL = Plan(rounds=2, scale=0.02, most=2)
 FEW = {
     *("recipes-zookeeper", "recipes-etcd", "recipes-redis", "recipes-postgres", "recipes-mariadb"),
+    *("recipes-memcached", "floor-memcached"),
     *("kazoo", "redis-py", "pg-advisory", "floor-zookeeper", "floor-etcd"),
     *("floor-grpc", "floor-redis", "floor-postgres"),
 }

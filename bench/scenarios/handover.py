@@ -10,7 +10,10 @@ from bench.tables import Plan, Table
 
 __all__ = ["POLLING", "cpu", "handover", "measured"]
 
-POLLING = ("tooz-redis", "pottery", "redis-py-asyncio", "recipes-redlock", "redlock-py", "pottery-five")
+POLLING = (
+    *("tooz-redis", "pottery", "redis-py-asyncio"),
+    *("recipes-redlock", "redlock-py", "pottery-five", "recipes-memcached"),
+)
 FEW = [kind.name for kind in KINDS.values() if kind.waits and kind.name not in ("recipes-memory", *POLLING)]
 SOME = [name for name in FEW if name not in ("tooz", "filelock", "redis-py")]
 BEST = [

@@ -17,6 +17,12 @@ __all__ = ["idle"]
 CLIENTS = 100
 FOR_S = 30.0  # two session timeouts: each renews six times
 PATIENCE_S = 120.0
+LABELS = {
+    "kazoo": "kazoo alone",
+    **{
+        f"floor-{wire}": f"the same renewals by raw sockets, {wire}" for wire in ("etcd", "grpc", "zookeeper")
+    },
+}
 
 
 def idle(stage: Stage, plan: Plan) -> list[Table]:
@@ -25,16 +31,13 @@ def idle(stage: Stage, plan: Plan) -> list[Table]:
     table = Table("idle", f"{count} idle clients of one process, each holds a lock (session timeout 15 s)")
     with TemporaryDirectory() as folder:
         for store, by in (
-            *(("etcd", "etcd"), ("etcd", "etcd+grpc")),
-            *(("zookeeper", "zookeeper"), ("zookeeper", "kazoo")),
+            *(("etcd", "etcd"), ("etcd", "etcd+grpc"), ("etcd", "floor-etcd"), ("etcd", "floor-grpc")),
+            *(("zookeeper", "zookeeper"), ("zookeeper", "kazoo"), ("zookeeper", "floor-zookeeper")),
         ):
             server = stage.server(store)
             url = f"{by}://{server.url('bench').partition('://')[2]}"
-            table.add(
-                by,
-                label="kazoo alone" if by == "kazoo" else f"{by}://",
-                **_measured(url, count, for_s, server.pid),
-            )
+            label = LABELS.get(by, f"{by}://")
+            table.add(by, label=label, **_measured(url, count, for_s, server.pid))
         url = f"sqlite:///{Path(folder, 'idle.db')}"
         table.add("sqlite", label="sqlite://", **_measured(url, count, for_s, None))
     table.notes.append("Clients of kazoo alone renew nothing but their session, with pings.")
