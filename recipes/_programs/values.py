@@ -94,8 +94,12 @@ def write(writing: Writing, data: bytes | None, if_version: int | None = None) -
     except OutcomeUnknown as unknown:
         yield from Emit(happened("unknown", writing.labels, reason=unknown.detail))
         raise
+    raise _lost(writing)
+
+
+def _lost(writing: Writing) -> Exception:
     assert writing.lost is not None, "what has guards says what their loss means"
-    raise writing.lost()
+    return writing.lost()
 
 
 def _hold(writing: Writing) -> Program[bool]:
@@ -133,6 +137,8 @@ def update(
             change = None
         if change is None and fresh:
             _remember(seen, writing.key, stored)
+            if writing.guards and not (yield from _hold(writing)):
+                raise _lost(writing)
             return None
         if change is None:  # what was remembered may be out of date
             stored = None

@@ -677,6 +677,25 @@ class Guarded:
             a.api.do(lambda: value.set(b"2"))
         assert data(a) == b"1"
 
+    def test_what_there_was_nothing_to_write_for_is_lost_as_well(self, world: World) -> None:
+        """Otherwise a former holder takes its answer for that of one that holds."""
+        a = world.client()
+        grant = a.acquire("x")
+        value, counter = a.client.value(NAME), a.client.counter(NAME)
+        latch = a.client.latch(NAME, 1)
+        acts: list[Act] = [
+            lambda party: party.api.do(grant.guarding(value).delete),
+            lambda party: party.api.do(lambda: grant.guarding(counter).set_if(5, 4)),
+        ]
+        assert [act(a) for act in acts] == [False, False]
+        assert a.api.do(latch.count_down) == 0
+        acts.append(lambda party: party.api.do(grant.guarding(latch).count_down))
+        assert acts[-1](a) == 0
+        a.release(grant)
+        for act in acts:
+            with pytest.raises(LockLost, match="'x'"):
+                act(a)
+
     def test_it_is_not_written_once_the_contender_is_gone(self, world: World) -> None:
         a = world.client(**LONG)
         grant = a.acquire("x")
