@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -41,8 +42,33 @@ def check_coroutine_function(decorator: object, function: Any) -> None:
 def _check(decorator: object, function: Any) -> None:
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"{decorator!r} decorates a function, not {function!r}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    what = _runs_later(function)
+    if what:
         raise TypeError(
-            f"{decorator!r} cannot decorate {named(function)}, a generator: it would be released before the "
+            f"{decorator!r} cannot decorate {named(function)}, {what}: it would be released before the "
             "body runs; acquire it inside, with a with statement"
         )
+
+
+def _runs_later(function: Any) -> str:
+    """Return what a function is whose call returns before its body runs; empty: nothing of that kind."""
+    if getattr(function, "__code__", None) in _MANAGERS:
+        return "a context manager"
+    called = getattr(type(function), "__call__", None)  # noqa: B004 - of an object that is called as a function
+    if any(map(_is_generator, (function, called))):
+        return "a generator"
+    return ""
+
+
+def _is_generator(function: Any) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _nothing() -> Any:
+    """Be made a context manager, by each of the two that make them of generators."""
+
+
+_MANAGERS = tuple(
+    made(_nothing).__code__  # of all that it makes
+    for made in (contextlib.contextmanager, contextlib.asynccontextmanager)
+)

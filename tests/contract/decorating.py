@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -62,6 +64,25 @@ class Decorating:
         assert not running.done
         a.release(grant)
         assert running.result() == 3
+
+    def test_what_runs_after_its_call_is_refused(self, world: World) -> None:
+        """It would run without the lock."""
+
+        class Rows:
+            def __call__(self) -> Iterator[int]:
+                yield 1
+
+        def rows() -> Iterator[int]:
+            yield 1
+
+        async def rows_async() -> AsyncIterator[int]:
+            yield 1
+
+        lock = world.client(is_open=False).client.lock("x")
+        managers = [contextlib.contextmanager(rows), contextlib.asynccontextmanager(rows_async)]
+        for function in (rows, rows_async, Rows(), *managers):
+            with pytest.raises(TypeError, match="before the body runs"):
+                lock(function)
 
     def test_a_lock_says_whether_it_is_held(self, world: World) -> None:
         a, b = world.client(**LONG), world.client(**LONG)
