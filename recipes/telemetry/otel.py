@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from recipes._run.runtime import pending_cleanups
 from recipes._version import __version__
@@ -39,7 +40,8 @@ def otel_metrics(meter_provider: Any = None, *, name_label: NameLabel = None) ->
     """
     from opentelemetry import metrics  # noqa: PLC0415 - an extra
 
-    scope = metrics.get_meter("recipes", __version__, meter_provider)
+    provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
+    scope = metrics.get_meter("recipes", __version__, provider)
     made = {instrument: _made(scope, instrument) for instrument in INSTRUMENTS if instrument is not PENDING}
 
     def export(measure: Measure) -> None:
@@ -47,21 +49,33 @@ def otel_metrics(meter_provider: Any = None, *, name_label: NameLabel = None) ->
         made[measure.instrument](measure.value, attributes)
 
     end = record(Meter(name_label), export)
-    going = [True]
+    going = _GOING.get(provider)
+    if going is None:
+        going = _GOING[provider] = set()
+        words = {"unit": PENDING.unit, "description": PENDING.help}
+        scope.create_observable_gauge(f"recipes.{PENDING.name}", [_pending(going)], **words)
+    going.add(end)
+
+    def stop() -> None:
+        end()
+        going.discard(end)
+
+    return stop
+
+
+_GOING: MutableMapping[Any, set[Any]] = WeakKeyDictionary()
+"""What goes on for each provider, which asks the first callback of a gauge and none that come later."""
+
+
+def _pending(going: set[Any]) -> Callable[[Any], Iterator[Any]]:
+    """Return what a provider asks for the number of pending cleanups."""
+    from opentelemetry import metrics  # noqa: PLC0415 - an extra
 
     def pending(_options: Any) -> Iterator[Any]:
         for store, count in pending_cleanups().items() if going else ():
             yield metrics.Observation(count, {"recipes.store": store})
 
-    scope.create_observable_gauge(
-        f"recipes.{PENDING.name}", [pending], unit=PENDING.unit, description=PENDING.help
-    )
-
-    def stop() -> None:
-        end()
-        going.clear()
-
-    return stop
+    return pending
 
 
 def _made(scope: Any, instrument: Instrument) -> Callable[[float, dict[str, str]], None]:

@@ -65,9 +65,12 @@ def prometheus(
 
     end = record(meter, export)
 
+    registered = [*made.values(), pending]
+
     def stop() -> None:
         end()
-        _take_out(registry, [*made.values(), pending])
+        taken, registered[:] = registered[:], []
+        _take_out(registry, taken)
 
     return stop
 
