@@ -47,8 +47,9 @@ def locked(
         connection: A ``Connection`` or ``Session`` of SQLAlchemy, ``django.db.connection`` in ``atomic``, or
             a connection of psycopg, psycopg2, PyMySQL or mysqlclient. For asyncio there is `locked_async`.
         name: As the name of any lock.
-        timeout: Seconds to wait; MySQL counts whole ones, MariaDB does not. None: as long as the connection's
-            own settings allow (``lock_timeout``, ``innodb_lock_wait_timeout``).
+        timeout: Seconds to wait; MySQL counts whole ones, and MariaDB by its wall clock: where that is set
+            ahead, the wait ends early. None: as long as the connection's own settings allow
+            (``lock_timeout``, ``innodb_lock_wait_timeout``).
         nowait: Do not wait; the same as ``timeout=0``.
         tables: What the names of the tables begin with.
 
