@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -138,7 +139,7 @@ class RedisGate(_BaseRedisGate):
             Exception: What the client raises. Where the connection broke, the commands were run, or not.
         """
         asking = ask(resource, grant, shared=shared)
-        key = self.key(resource)
+        key, handled = self.key(resource), sys.exception()
         with self._client.pipeline(True) as pipe:
             while True:
                 try:
@@ -146,7 +147,7 @@ class RedisGate(_BaseRedisGate):
                     _queue(pipe, key, _remembered(pipe.hmget(key, FIELDS)).after(asking), write)
                     return _answers(pipe.execute())
                 except Exception as error:
-                    if not _came_between(error):
+                    if not _came_between(error, handled):
                         raise
 
 
@@ -173,7 +174,7 @@ class AsyncRedisGate(_BaseRedisGate):
     ) -> list[Any]:
         """Same as `RedisGate.transaction`, but awaits; ``write`` is a plain function."""
         asking = ask(resource, grant, shared=shared)
-        key = self.key(resource)
+        key, handled = self.key(resource), sys.exception()
         async with self._client.pipeline(True) as pipe:
             while True:
                 try:
@@ -181,7 +182,7 @@ class AsyncRedisGate(_BaseRedisGate):
                     _queue(pipe, key, _remembered(await pipe.hmget(key, FIELDS)).after(asking), write)
                     return _answers(await pipe.execute())
                 except Exception as error:
-                    if not _came_between(error):
+                    if not _came_between(error, handled):
                         raise
 
 
@@ -211,15 +212,21 @@ def _queue(pipe: Any, key: str, seen: Seen, write: Callable[[Any], object]) -> N
     write(pipe)
 
 
-def _came_between(error: Exception) -> bool:
+def _came_between(error: Exception, handled: BaseException | None) -> bool:
     """Return whether another holder did; raises what broke the connection, of which the client says the same.
 
     redis-py's own loop (`Redis.transaction`) goes on then, though the commands may have been run: twice.
+
+    Args:
+        error: What the client raised.
+        handled: What the caller was handling as it called. Python makes it the context of an error that has
+            no other, so it says nothing of the connection.
     """
     if type(error).__name__ != "WatchError":  # of whichever client
         return False
-    if isinstance(error.__context__, Exception):
-        raise error.__context__ from None
+    broke = error.__context__
+    if isinstance(broke, Exception) and broke is not handled:
+        raise broke from None
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -37,11 +38,16 @@ class Pipe:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    def _answer(self, found: Any = None) -> Any:
+    def _answer(self, found: Any = None, meet: Callable[[], None] = lambda: None) -> Any:
         async def answered() -> Any:
+            await asyncio.sleep(0)
+            meet()
             return found
 
-        return answered() if self._asynchronous else found
+        if self._asynchronous:
+            return answered()
+        meet()
+        return found
 
     def watch(self, key: str) -> Any:
         assert key == "fence:r"
@@ -60,20 +66,23 @@ class Pipe:
         self.queued += 1
 
     def execute(self) -> Any:
-        if self.meets:
-            self.meets.pop(0)()
-        return self._answer([1, 5])
+        return self._answer([1, 5], self.meets.pop(0) if self.meets else lambda: None)
 
 
 def changed() -> None:
     raise WatchError("Watched variable changed.")
 
 
+def reset() -> None:
+    raise ConnectionResetError("reset by peer")
+
+
 def broken() -> None:
     """As redis-py says it: the commands may have been run."""
-    error = WatchError("A ConnectionResetError occurred while watching one or more keys")
-    error.__context__ = ConnectionResetError("reset by peer")
-    raise error
+    try:
+        reset()
+    except ConnectionResetError:
+        raise WatchError("A ConnectionResetError occurred while watching one or more keys")  # noqa: B904
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
@@ -98,3 +107,40 @@ def test_where_the_connection_broke_it_is_not_begun_again(transaction: Any) -> N
     """The commands may have been run, and were once more."""
     with pytest.raises(ConnectionResetError, match="reset by peer"):
         transaction(broken)
+
+
+class CallersError(Exception):
+    """What the caller handles as it calls: Python makes it the context of all that is raised meanwhile."""
+
+
+def fail() -> None:
+    raise CallersError
+
+
+def in_except(call: Callable[[], Any]) -> Any:
+    try:
+        fail()
+    except CallersError:
+        return call()
+
+
+def in_finally(call: Callable[[], Any]) -> Any:
+    found = None
+    with contextlib.suppress(CallersError):
+        try:
+            fail()
+        finally:
+            found = call()
+    return found
+
+
+@pytest.mark.parametrize("place", [in_except, in_finally])
+def test_it_is_begun_again_also_where_the_caller_handles_an_error(transaction: Any, place: Any) -> None:
+    found, pipe = place(lambda: transaction(changed, changed))
+    assert (found, pipe.queued) == ([5], 3)
+
+
+@pytest.mark.parametrize("place", [in_except, in_finally])
+def test_what_broke_the_connection_is_told_from_what_the_caller_handles(transaction: Any, place: Any) -> None:
+    with pytest.raises(ConnectionResetError, match="reset by peer"):
+        place(lambda: transaction(changed, broken))
