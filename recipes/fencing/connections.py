@@ -67,7 +67,8 @@ class Target:
             return getattr(self.inner, "connection", None)
         of_session = callable(self.inner.connection)  # which has a method of that name
         connection = self.inner.connection() if of_session else self.inner
-        return connection.connection.dbapi_connection
+        adapted = connection.connection.dbapi_connection
+        return getattr(adapted, "driver_connection", adapted)  # of drivers for asyncio
 
 
 def _fit(target: Any, given: Any, *, awaited: bool) -> Any:
@@ -81,10 +82,12 @@ def _fit(target: Any, given: Any, *, awaited: bool) -> Any:
 
 
 def _alone(connection: Any) -> bool:
-    """Whether a connection tells, in the words of sqlite3 or psycopg, that no transaction is open."""
+    """Whether a connection says, in the words of sqlite3, asyncpg or psycopg, that no transaction is open."""
     within = getattr(connection, "in_transaction", None)
     if isinstance(within, bool):
         return not within
+    if hasattr(connection, "is_in_transaction"):
+        return not connection.is_in_transaction()
     status = getattr(getattr(connection, "info", None), "transaction_status", None)
     return status is not None and int(status) == IDLE
 
