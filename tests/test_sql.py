@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import pytest
 import sqlalchemy
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
 
 import recipes
 from recipes import sql
@@ -158,7 +159,7 @@ def of(package: str, kind: type[Connection], **more: Any) -> Callable[[Server], 
     return type(kind.__name__, (kind,), {"__module__": f"{package}.connection", **more})
 
 
-BLOCKING = {
+BLOCKING: dict[str, Callable[[Server], Any]] = {
     "psycopg": of("psycopg", Connection),
     "psycopg2": of("psycopg2", Connection),
     "pymysql": of("pymysql", Connection),
@@ -167,13 +168,15 @@ BLOCKING = {
     "django-mysql": of("django", DjangoConnection, vendor="mysql"),
     "sqlalchemy": of("sqlalchemy", AlchemyConnection),
     "session": of("sqlalchemy", AlchemySession),
+    "registry": lambda server: scoped_session(lambda: BLOCKING["session"](server)),
 }
-AWAITED = {
+AWAITED: dict[str, Callable[[Server], Any]] = {
     "psycopg": of("psycopg", AwaitedConnection),
     "asyncpg": of("asyncpg", AwaitedConnection),
     "aiomysql": of("aiomysql", AwaitedConnection),
     "asyncmy": of("asyncmy", AwaitedConnection),
     "sqlalchemy": of("sqlalchemy", AwaitedAlchemy),
+    "registry": lambda server: async_scoped_session(lambda: AWAITED["sqlalchemy"](server), lambda: 0),
 }
 POSTGRES, MYSQL = BLOCKING["psycopg"], BLOCKING["pymysql"]
 
@@ -214,11 +217,17 @@ def test_bad_input_is_refused_before_anything_is_said(
 
 def test_what_is_no_connection_for_it_is_refused() -> None:
     server = Server()
-    for one in (object(), AWAITED["psycopg"](server), AWAITED["sqlalchemy"](server)):
+    for one in (object(), AWAITED["psycopg"](server)):
         with pytest.raises(TypeError):
             sql.locked(one, "x")
-    for one in (object(), POSTGRES(server), BLOCKING["session"](server), BLOCKING["django"](server)):
+    for one in (AWAITED["sqlalchemy"](server), AWAITED["registry"](server)):
+        with pytest.raises(TypeError, match="is for asyncio"):
+            sql.locked(one, "x")
+    for one in (object(), POSTGRES(server), BLOCKING["django"](server)):
         with pytest.raises(TypeError):
+            asyncio.run(sql.locked_async(one, "x"))
+    for one in (BLOCKING["session"](server), BLOCKING["registry"](server)):
+        with pytest.raises(TypeError, match="is for threads"):
             asyncio.run(sql.locked_async(one, "x"))
     engine = sqlalchemy.create_engine("sqlite://")
     with pytest.raises(TypeError, match="Engine"):

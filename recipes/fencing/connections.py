@@ -34,6 +34,7 @@ class Target:
     def of(cls, given: Any, style: str | None, *, awaited: bool) -> Target:
         """Recognize what a user hands to a gate; TypeError if it is nothing of the kind."""
         if any(root == ALCHEMY for root in _roots(given)):
+            given = getattr(given, "registry", lambda: given)()  # a scoped session has one
             return cls(_fit(given, given, awaited=awaited), ALCHEMY)
         cursor = given if hasattr(given, "fetchone") else given.cursor() if hasattr(given, "cursor") else None
         _fit(cursor, given, awaited=awaited)

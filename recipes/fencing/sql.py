@@ -93,7 +93,7 @@ class AsyncSqlGate(_BaseSqlGate):
         program = statements.admission(self.table, ask(resource, grant, shared=shared))
         target = Target.of(connection, self._paramstyle, awaited=True)
         if target.alchemy:  # which has a bridge of its own
-            await connection.run_sync(SqlGate(self.table).admit, resource, grant, shared=shared)
+            await target.inner.run_sync(SqlGate(self.table).admit, resource, grant, shared=shared)
             return
         answer: Any = None
         while (statement := statements.step(program, answer)) is not None:

@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from sqlalchemy import create_engine, text
 from sqlalchemy.dialects.sqlite.aiosqlite import AsyncAdapt_aiosqlite_dbapi
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import (
+    AsyncEngine,
+    async_scoped_session,
+    async_sessionmaker,
+    create_async_engine,
+)
+from sqlalchemy.orm import scoped_session, sessionmaker
 
-from recipes.fencing import AsyncSqlGate
+from recipes.fencing import AsyncSqlGate, SqlGate
 
 gate = AsyncSqlGate()
 
@@ -137,3 +144,29 @@ def test_autocommit_is_refused(engine_of: Callable[[Path], AsyncEngine], tmp_pat
         await engine.dispose()
 
     asyncio.run(main())
+
+
+def test_a_session_of_a_registry_is_admitted(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = of_aiosqlite(tmp_path)
+        registry = async_scoped_session(async_sessionmaker(engine), asyncio.current_task)
+        await gate.admit(registry, "x", 7)
+        assert (await registry.execute(text("SELECT newest FROM fences"))).scalar_one() == 7
+        with pytest.raises(TypeError, match="is for AsyncSqlGate"):
+            SqlGate().admit(registry, "x", 7)
+        await registry.remove()
+        await engine.dispose()
+
+    asyncio.run(main())
+
+
+def test_a_session_of_a_registry_for_threads_is_admitted() -> None:
+    engine = create_engine("sqlite://")
+    registry = scoped_session(sessionmaker(engine))
+    registry.execute(text(gate.ddl()))
+    SqlGate().admit(registry, "x", 7)
+    assert registry.execute(text("SELECT newest FROM fences")).scalar_one() == 7
+    with pytest.raises(TypeError, match="is for SqlGate"):
+        asyncio.run(gate.admit(registry, "x", 7))
+    registry.remove()
+    engine.dispose()

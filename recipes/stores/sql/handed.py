@@ -37,6 +37,7 @@ def run_blocking(given: Any, prefix: str, begin: Begin[T]) -> T:
     """
     root = _root(given)
     if root == "sqlalchemy":
+        given = _session(given)
         if hasattr(given, "run_sync"):
             raise TypeError(f"{type(given).__name__} is for asyncio: use locked_async() and guard_async()")
         return _run_on_alchemy(given, prefix, begin)
@@ -51,6 +52,7 @@ async def run_awaited(given: Any, prefix: str, begin: Begin[T]) -> T:
     """Do as `run_blocking` does, but await."""
     root = _root(given)
     if root == "sqlalchemy":
+        given = _session(given)
         if not hasattr(given, "run_sync"):
             raise TypeError(f"{type(given).__name__} is for threads: use locked() and guard()")
         done: T = await given.run_sync(_run_on_alchemy, prefix, begin)
@@ -130,6 +132,11 @@ def _root(given: Any) -> str:
     roots = [kind.__module__.partition(".")[0] for kind in type(given).__mro__]
     known = {"sqlalchemy", "django", *BLOCKING, *AWAITED}
     return next((root for root in roots if root in known), "")
+
+
+def _session(given: Any) -> Any:
+    """Return the session of this thread or task, if a registry of sessions is given."""
+    return getattr(given, "registry", lambda: given)()
 
 
 def _awaits(given: Any) -> bool:
