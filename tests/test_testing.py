@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from contextlib import suppress
+from typing import Any, get_args
 
 import pytest
 
@@ -20,6 +21,7 @@ from recipes._contract.operations import Write
 from recipes._programs.cleaner import Job
 from recipes._run.manual import ManualTaskMailbox, ManualTime
 from recipes.events import Transition
+from recipes.guarantees import STORES
 from recipes.stores.memory import MemoryServer
 from recipes.testing import clock as clock_module
 from recipes.testing import faults
@@ -566,6 +568,94 @@ class TestBreaking:
             waiter.cancel()
             await store.clock.advance_async(0)
             assert store.waiters("x") == []
+
+
+def in_vain(client: Any, store: testing.Store) -> None:
+    """Wait a minute for a lock that another client holds."""
+    store.connect().lock("theirs").acquire()
+    with store.clock.jumping():
+        client.lock("theirs").acquire(timeout=60)
+
+
+ASKING: dict[testing.Operation, Callable[[Any, Any, testing.Store], object]] = {
+    "acquire": lambda client, held, store: client.lock("y").acquire(),
+    "try_acquire": lambda client, held, store: client.lock("y").try_acquire(),
+    "wait": lambda client, held, store: in_vain(client, store),
+    "release": lambda client, held, store: held.release(),
+    "downgrade": lambda client, held, store: client.rwlock("y").writer.acquire().downgrade(),
+    "verify": lambda client, held, store: held.verify(),
+    "look": lambda client, held, store: client.lock("x").holders(),
+    "read": lambda client, held, store: client.value("y").get(),
+    "write": lambda client, held, store: client.value("y").set(b"new"),
+    "renew": lambda client, held, store: store.clock.advance(5),
+    "open": lambda client, held, store: client.open(),
+    "close": lambda client, held, store: client.close(),
+}
+ALONG: dict[testing.Operation, set[testing.Operation]] = {
+    "wait": {"acquire", "release", "renew"},
+    "downgrade": {"acquire"},
+    "open": {"close"},  # what may have been opened
+}
+"""What else these calls ask for."""
+
+
+class TestFaultsOfEachKind:
+    """A fault that is accepted strikes the calls that its name is for, and no other; on every store."""
+
+    @pytest.mark.parametrize("like", [*STORES, "cell"])
+    @pytest.mark.parametrize("call", get_args(testing.Operation))
+    def test_a_call_is_struck_by_the_faults_of_its_name(self, like: str, call: testing.Operation) -> None:
+        with testing.Store(like) as store:
+            client = store.connect()
+            held = client.lock("x").acquire() if call != "open" else None
+            given = set()
+            for name in get_args(testing.Operation):
+                with suppress(ValueError):
+                    store.drop_reply(client, name)
+                    given.add(name)
+            backend: Any = client._runtime.backend
+            if call not in given:
+                with pytest.raises(recipes.TooWeak):
+                    ASKING[call](client, held, store)
+                return
+            with suppress(recipes.LockTimeout, recipes.StoreUnavailable):
+                ASKING[call](client, held, store)
+            struck = given - {fault.operation for fault in backend.faults}
+            assert struck - ALONG.get(call, set()) == {call}
+
+    @pytest.mark.parametrize("like", ["redlock", "memcached", "cell"])
+    @pytest.mark.parametrize("name", ["downgrade", "read", "write"])
+    def test_what_such_a_store_is_never_asked_is_refused(self, like: str, name: Any) -> None:
+        with testing.Store(like) as store, store.connect() as client:
+            for lose in (store.drop_reply, store.drop_request):
+                with pytest.raises(
+                    ValueError, match=f"this store is never asked {name!r}: use one of acquire, "
+                ):
+                    lose(client, name)
+            with pytest.raises(ValueError, match="never asked"):
+                store.fail(client, recipes.StoreRefused(store.url, "no"), name)
+
+    @pytest.mark.parametrize("like", ["memory", "cell"])
+    def test_a_fault_for_an_acquire_is_not_spent_on_a_try(self, like: str) -> None:
+        with testing.Store(like) as store, store.connect() as client:
+            store.fail(client, recipes.StoreRefused(store.url, "no"), "acquire")
+            assert client.lock("x").try_acquire()
+            with pytest.raises(recipes.StoreRefused):
+                client.lock("y").acquire()
+
+    @in_loop
+    async def test_the_same_in_asyncio(self) -> None:
+        async with testing.Store("cell") as store, store.connect_async() as client:
+            grant = await client.lock("x").acquire()
+            for name, call in (
+                ("acquire", client.lock("y").acquire),
+                ("try_acquire", client.lock("z").try_acquire),
+                ("verify", grant.verify),
+                ("look", client.lock("x").holders),
+            ):
+                store.fail(client, recipes.StoreRefused(store.url, "no"), name)
+                with pytest.raises(recipes.StoreRefused):
+                    await call()
 
 
 class TestLooking:

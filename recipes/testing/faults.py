@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from recipes._contract.connection import Request
 from recipes._contract.operations import (
     Check,
     Confirm,
@@ -27,13 +29,15 @@ from recipes._contract.operations import (
     Withdraw,
     Write,
 )
+from recipes._record import record
 from recipes._run.manual import AsyncManualRuntime, ManualRuntime, ManualTime
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.stores.memory import AsyncMemoryConnection, MemoryBackend, MemoryConnection, MemoryServer
 
 if TYPE_CHECKING:
     from recipes._contract.backend import Backend
-    from recipes._contract.connection import OnEnd, Request
+    from recipes._contract.connection import OnEnd
+    from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
     from recipes._run.runtime import Settings
     from recipes.guarantees import Guarantees
     from recipes.stores.memory_cell import CellServer
@@ -58,7 +62,8 @@ Operation = Literal[
 also withdraws an interrupted acquire, "look" is asked by who inspects a queue from outside or
 evicts somebody, "read" and "write" concern values, counters, latches and barriers, "open", "renew"
 and "close" the session. ("open" by ``Client.open`` or ``with`` fails fast; by any other call it is
-asked again.)"""
+asked again.) A store without a queue is never asked "downgrade", "read" or "write". There one that waits
+tries to take the lock again, which is "wait"; and a client that holds nothing sends nothing to "close"."""
 
 _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Enqueue: "acquire",
@@ -79,6 +84,18 @@ _OPERATIONS: dict[type[StoreOp[Any]], Operation] = {
     Open: "open",
     End: "close",
 }
+_OF_QUEUES: tuple[Operation, ...] = ("downgrade", "read", "write")
+"""What a store is never asked that keeps one holder and no queue: the recipes that would are refused."""
+_CALLED = "start", "open", "renew", "watch", "write", "settle", "end"
+"""The methods of a protocol that the interpreter calls."""
+
+
+@record
+class _Asked(Request[Any]):
+    """A request, and the client's operation that it is part of: of another protocol it may be anything."""
+
+    request: Any
+    op: StoreOp[Any]
 
 
 @dataclass(slots=True)
@@ -137,6 +154,26 @@ class Way(MemoryBackend):
         """Whether the client was closed, or never came to be."""
         return self.runtime is None or self.runtime.state.closed is not None
 
+    def refuse(self, operation: Operation | None) -> None:
+        """Refuse a fault that would never strike.
+
+        Raises:
+            ValueError: There is no such operation, or this store is never asked it.
+        """
+        there_are = get_args(Operation)
+        known = [one for one in there_are if self.guarantees.order == "arrival" or one not in _OF_QUEUES]
+        if operation is None or operation in known:
+            return
+        wrong = f"this store is never asked {operation!r}" if operation in there_are else None
+        raise ValueError(f"{wrong or f'unknown operation {operation!r}'}: use one of {', '.join(known)}")
+
+    def protocol(self) -> StoreProtocol:
+        """Return the protocol for one session, whose requests say what they are part of."""
+        protocol = super().protocol()
+        for name in _CALLED:
+            setattr(protocol, name, partial(_naming, getattr(protocol, name)))
+        return protocol
+
     def connection(self, on_end: OnEnd) -> _Connection:
         """Return a new blocking connection."""
         return _Connection(self)
@@ -156,27 +193,27 @@ class Way(MemoryBackend):
                 self.time.wake(mailbox)
 
     @contextmanager
-    def unanswered(self, request: Any) -> Generator[None]:
+    def unanswered(self, mailbox: Any) -> Generator[None]:
         """Wait in here; there will be no answer."""
         with self.time.lock:
-            self._unanswered.add(request.mailbox)
+            self._unanswered.add(mailbox)
         try:
             yield
         finally:
             with self.time.lock:
-                self._unanswered.discard(request.mailbox)
+                self._unanswered.discard(mailbox)
         if self.closed:  # so that it ends at once: there is nobody left to ask again
             raise SessionLost("the client was closed while it was paused; its session ends by itself")
         raise StoreUnavailable(self.label, "the test has paused this client")
 
-    def carry_out(self, request: Any) -> Any:
+    def carry_out(self, asked: _Asked) -> Any:
         """Carry a request out, unless a fault says otherwise."""
         with self.time.lock:
-            fault = self._strikes(request.op)
+            fault = self._strikes(asked.op)
             if fault is not None and not fault.carried_out:
                 raise fault.error
-            reply = self.server.handle(request)
-            if isinstance(request.op, Open):
+            reply = self.server.handle(asked.request)
+            if isinstance(asked.op, Open):
                 self._sessions[reply.id] = self
             if fault is not None:
                 raise fault.error
@@ -184,15 +221,33 @@ class Way(MemoryBackend):
 
     def _strikes(self, op: StoreOp[Any]) -> Fault | None:
         """Return the first fault that concerns this operation, and count it."""
-        asked = _OPERATIONS.get(type(op), "write")  # with its receipt it is an operation of the store's own
+        name = _OPERATIONS[type(op)]
         if isinstance(op, Check) and not op.targets:
-            asked = "verify"
+            name = "verify"
         for fault in self.faults:
-            if fault.operation in (None, asked):
+            if fault.operation in (None, name):
                 fault.left -= 1
                 self.faults = [fault for fault in self.faults if fault.left > 0]
                 return fault
         return None
+
+
+def _naming(carry_out: Callable[..., Steps[Any]], op: StoreOp[Any], context: RequestContext) -> Steps[Any]:
+    """Have each request of a protocol's method say for which operation it is."""
+    steps = carry_out(op, context)
+    go_on: Callable[[], Any] = partial(next, steps)
+    while True:
+        try:
+            request = go_on()
+        except StopIteration as stop:
+            return stop.value
+        try:
+            # One of these methods may be carried out by another.
+            reply = yield request if isinstance(request, _Asked) else _Asked(request, op)
+        except BaseException as error:  # also that of a generator which is closed
+            go_on = partial(steps.throw, error)
+        else:
+            go_on = partial(steps.send, reply)
 
 
 class _Connection(MemoryConnection):
@@ -204,9 +259,10 @@ class _Connection(MemoryConnection):
 
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Carry the command out, or wait in vain."""
-        way, mailbox = self._way, request.mailbox  # type: ignore[attr-defined]
+        assert isinstance(request, _Asked), f"{request!r} should say what it is part of"
+        way, mailbox = self._way, request.request.mailbox
         if way.pauses:
-            with way.unanswered(request):
+            with way.unanswered(mailbox):
                 mailbox.wait(way.time.after(timeout_s), way.answers)
         return way.carry_out(request)
 
@@ -224,9 +280,10 @@ class _AsyncConnection(AsyncMemoryConnection):
 
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Carry the command out, or wait in vain."""
-        way, mailbox = self._way, request.mailbox  # type: ignore[attr-defined]
+        assert isinstance(request, _Asked), f"{request!r} should say what it is part of"
+        way, mailbox = self._way, request.request.mailbox
         if way.pauses:
-            with way.unanswered(request):
+            with way.unanswered(mailbox):
                 await mailbox.wait(way.time.after(timeout_s), way.answers)
         return way.carry_out(request)
 

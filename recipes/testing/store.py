@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, Self
 
 from recipes import guarantees
 from recipes._contract.names import queue_of
@@ -241,7 +241,8 @@ class Store:
             n: How many.
 
         Raises:
-            ValueError: An unknown operation, or the client is none of this store.
+            ValueError: An unknown operation, one that such a store is never asked, or the client is none of
+                this store.
         """
         lost = StoreUnavailable(self.url, "the test has lost the answer")
         self._add(client, Fault(operation, lost, carried_out=True, left=n))
@@ -265,7 +266,8 @@ class Store:
 
         Raises:
             TypeError: The error is no `StoreError`.
-            ValueError: An unknown operation, or the client is none of this store.
+            ValueError: An unknown operation, one that such a store is never asked, or the client is none of
+                this store.
         """
         if not isinstance(error, StoreError):
             raise TypeError(f"a store answers with a StoreError, not {type(error).__name__}")
@@ -283,14 +285,12 @@ class Store:
         self._server.remove(grant._hold.entry.ref)  # noqa: SLF001 - the two are one
 
     def _add(self, client: AnyClient, fault: Fault) -> None:
-        if fault.operation is not None and fault.operation not in get_args(Operation):
-            known = ", ".join(get_args(Operation))
-            raise ValueError(f"unknown operation {fault.operation!r}: use one of {known}")
         if isinstance(fault.left, bool) or not isinstance(fault.left, int):
             raise TypeError(f"n is a number of requests, not {fault.left!r}")
         if fault.left < 1:
             raise ValueError(f"n is at least 1, not {fault.left}")
         way = self._way_of(client)
+        way.refuse(fault.operation)
         with self._time.lock:
             way.faults.append(fault)
 
