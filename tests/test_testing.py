@@ -430,6 +430,40 @@ class TestBreaking:
             assert unasked.lost_reason == "its contender was removed from the store"
             assert client.lock("z").acquire().held
 
+    @pytest.mark.parametrize("like", ["memory", "cell"])
+    def test_remove_is_of_this_grant_and_no_later_one(self, like: str) -> None:
+        with testing.Store(like) as store, store.connect() as client, store.connect() as other:
+            released = client.lock("x").acquire()
+            released.release()
+            held = other.lock("x").acquire()
+            store.remove(released)
+            assert [one.client for one in store.holders("x")] == [other]
+            assert held.verify()
+
+    @pytest.mark.parametrize("like", ["memory", "cell"])
+    def test_remove_takes_all_parts_of_a_multilock(self, like: str) -> None:
+        with testing.Store(like) as store, store.connect() as client, store.connect() as other:
+            held = client.multilock(client.lock("x"), client.lock("y")).acquire()
+            store.remove(held)
+            assert store.holders("x") == store.holders("y") == []
+            assert not held.verify()
+            assert other.multilock(other.lock("x"), other.lock("y")).try_acquire()
+
+    @pytest.mark.parametrize("like", ["memory", "cell"])
+    def test_remove_refuses_a_grant_of_another_store(self, like: str) -> None:
+        with (
+            testing.Store(like) as store,
+            testing.Store(like) as another,
+            recipes.connect("memory://") as foreign,
+            another.connect() as client,
+            store.connect() as mine,
+        ):
+            held = mine.lock("x").acquire()
+            for one in (client, foreign):
+                with pytest.raises(ValueError, match="no grant of a client of this store"):
+                    store.remove(one.lock("x").acquire())
+            assert held.verify()
+
     def test_a_lost_answer_of_acquire_does_not_double(self, store: testing.Store) -> None:
         with store.connect() as client:
             store.drop_reply(client, "acquire", n=2)

@@ -23,6 +23,8 @@ from recipes.testing.faults import Fault, Operation, Way
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from recipes._run.blocking import BlockingRuntime
+    from recipes._run.tasks import AsyncRuntime
     from recipes.grant import AsyncGrant, Grant
 
 __all__ = ["Contender", "Store"]
@@ -277,12 +279,22 @@ class Store:
         """Delete the contender of this grant from the store, as an operator would.
 
         The next in line is granted at once; this client finds out by `Grant.verify` or its
-        next renewal.
+        next renewal. Of a multi-lock all contenders go. One that is gone already is left alone, and so is
+        any that came after it.
 
         Args:
             grant: Of a client of this store.
+
+        Raises:
+            ValueError: It is of another client.
         """
-        self._server.remove(grant._hold.entry.ref)  # noqa: SLF001 - the two are one
+        self._way(grant._runtime, f"{grant!r} is no grant of a client of this store")  # noqa: SLF001 - as below
+        entries = [part.entry for part in grant._hold.parts]  # noqa: SLF001 - the two are one
+        with self._time.lock:
+            for entry in entries:
+                there = self._server.queue(entry.ticket.queue)
+                if any(one.ref == entry.ref and one.token == entry.token for one in there):
+                    self._server.remove(entry.ref)
 
     def _add(self, client: AnyClient, fault: Fault) -> None:
         if isinstance(fault.left, bool) or not isinstance(fault.left, int):
@@ -295,9 +307,13 @@ class Store:
             way.faults.append(fault)
 
     def _way_of(self, client: AnyClient) -> Way:
-        way = client._runtime.backend  # noqa: SLF001 - the two are one
+        return self._way(client._runtime, f"{client!r} is no client of this store")  # noqa: SLF001 - the two are one
+
+    def _way(self, runtime: BlockingRuntime | AsyncRuntime, otherwise: str) -> Way:
+        """Return the way of a client, by what its calls run on; it is refused if it is none of this store."""
+        way = runtime.backend
         if not isinstance(way, Way) or way.store is not self:
-            raise ValueError(f"{client!r} is no client of this store")
+            raise ValueError(otherwise)
         return way
 
     # Opening and closing.
