@@ -798,6 +798,14 @@ class TestLifetime:
         with recipes.connect(store.url) as foreign:
             assert foreign.lock("x").try_acquire()
 
+    def test_a_closed_store_makes_no_clients(self) -> None:
+        with testing.Store() as store:
+            pass
+        for connect in (store.connect, store.connect_async):
+            with pytest.raises(RuntimeError, match=r"this store is closed; make another testing.Store\(\)"):
+                connect()
+        assert store.clients == []
+
     @in_loop
     async def test_closing_in_asyncio_closes_clients_of_both_apis(self) -> None:
         async with testing.Store() as store:

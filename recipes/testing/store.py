@@ -80,6 +80,7 @@ class Store:
         self._server: MemoryServer | CellServer = kind(self._time.now, _lock=self._time.lock)
         self._made: list[Way] = []
         self._ways: dict[str, Way] = {}
+        self._closed = False
         self._name = f"test-{uuid.uuid4().hex}"
         self.url = f"memory://{self._name}"
         self.clock = Clock(self._time, self._server)
@@ -91,12 +92,22 @@ class Store:
         return way
 
     def connect(self, *, session_timeout: float = 15, request_timeout: float = 5) -> Client:
-        """Return a client of this store, not opened; see `recipes.connect`, also for the options."""
+        """Return a client of this store, not opened; see `recipes.connect`, also for the options.
+
+        Raises:
+            RuntimeError: The store is closed.
+        """
+        self._refuse_closed()
         return connect(self.url, session_timeout=session_timeout, request_timeout=request_timeout)
 
     def connect_async(self, *, session_timeout: float = 15, request_timeout: float = 5) -> AsyncClient:
         """Same as `connect`, but for asyncio."""
+        self._refuse_closed()
         return connect_async(self.url, session_timeout=session_timeout, request_timeout=request_timeout)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:  # its URL would be that of an ordinary store, with neither this clock nor faults
+            raise RuntimeError("this store is closed; make another testing.Store()")
 
     @property
     def clients(self) -> list[AnyClient]:
@@ -327,6 +338,7 @@ class Store:
 
     def _shut(self) -> None:
         """Answer nobody any more: nobody is granted what another lets go of while the store is closed."""
+        self._closed = True
         MemoryBackend.register(self._name, None)
         with self._time.lock:
             for way in self._made:
