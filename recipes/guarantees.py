@@ -214,6 +214,17 @@ the options that were given. ``memcached`` is "proven" if the server was started
 connected: otherwise a server forgets locks when its memory is used up.
 """
 
+_ALSO = {
+    **dict.fromkeys(("zookeepers",), "zookeeper"),
+    **dict.fromkeys(("etcds", "etcd+grpc", "etcds+grpc"), "etcd"),
+    **dict.fromkeys(("postgresql+psycopg", "postgresql+asyncpg"), "postgresql"),
+    **dict.fromkeys(("mysql+pymysql", "mysql+asyncmy"), "mysql"),
+    **dict.fromkeys(("mariadb", "mariadb+pymysql", "mariadb+asyncmy"), "mysql"),
+    **dict.fromkeys(("rediss", "redis+sentinel", "rediss+sentinel"), "redis"),
+    **dict.fromkeys(("redis+cluster", "rediss+cluster"), "redis"),
+}
+"""Which store each other scheme of a URL is of: by TLS, with a driver, or with several servers."""
+
 CELL = Guarantees(
     linearizable=True,
     fencing=True,
@@ -242,14 +253,14 @@ def like(store: str) -> Guarantees:
     """Return what a store promises.
 
     Args:
-        store: The scheme of its URLs, or "cell" for `CELL`.
+        store: A scheme of its URLs, any that `connect` takes; or "cell" for `CELL`.
 
     Raises:
         ValueError: There is no such store.
     """
-    given = CELL if store == "cell" else STORES.get(store)
+    given = CELL if store == "cell" else STORES.get(_ALSO.get(store, store))
     if given is None:
-        raise ValueError(f"like={store!r}: use {', '.join(map(repr, [*STORES, 'cell']))}")
+        raise ValueError(f"like={store!r}: use {', '.join(map(repr, [*STORES, *_ALSO, 'cell']))}")
     return given
 
 

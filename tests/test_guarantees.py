@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import recipes
 from recipes import Guarantees, TooWeak, testing
 from recipes._contract.operations import Open
 from recipes.guarantees import CELL, STORES
+from recipes.stores import registry
 from recipes.stores._kit.queue import Command
 from recipes.stores.memory import MemoryBackend, MemoryServer
 from recipes.stores.memory_cell import CellServer
@@ -261,6 +263,23 @@ def test_a_store_for_tests_without_a_queue_keeps_time() -> None:
         with store.pause(holder), store.clock.jumping():
             assert waiter.lock("x").acquire(timeout=60).token > held.token
         assert not held.held
+
+
+SCHEMES = [scheme for scheme, where in registry.SCHEMES.items() if where.startswith("recipes.")]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_store_for_tests_can_be_named_by_each_scheme_that_connect_takes(scheme: str) -> None:
+    own = next(one for one in STORES if scheme.replace("mariadb", "mysql").startswith(one))
+    with testing.Store(scheme) as store:
+        assert store.guarantees == STORES[own]
+        assert store.connect().lock("x").try_acquire()
+
+
+@pytest.mark.parametrize("scheme", ["etcd+http", "redlocks", "sqlites", "memory+x", "mysqls", "cells", ""])
+def test_a_scheme_that_connect_does_not_take_is_no_store_for_tests(scheme: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"like={scheme!r}: use ")):
+        testing.Store(scheme)
 
 
 def test_there_is_no_such_store_to_be_like() -> None:

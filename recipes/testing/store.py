@@ -59,10 +59,10 @@ class Store:
     set from any thread or task, and wait for nothing.
 
     Args:
-        like: Which store to be, by the scheme of its URLs: what that promises is `Client.guarantees`, and
-            what it cannot have is refused with `TooWeak`, here as there. A store without a queue keeps one
-            holder of each lock, and whichever client comes first after that gets it. "cell" is such a store
-            of no particular make.
+        like: Which store to be, by a scheme of its URLs, any that `recipes.connect` takes ("redis", "etcds",
+            "mariadb"): what that promises is `Client.guarantees`, and what it cannot have is refused with
+            `TooWeak`, here as there. A store without a queue keeps one holder of each lock, and whichever
+            client comes first after that gets it. "cell" is such a store of no particular make.
 
     Raises:
         ValueError: There is no such store.
