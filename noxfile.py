@@ -266,7 +266,7 @@ def mutation(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """This package and its peers in one run: ``nox -s bench -- alone churn``, ``--rounds 8``, ``--long``."""
-    session.install("-e", ".", *group("bench"))
+    session.install("-e", ".[cli]", *group("bench"))
     session.run("python", "-m", "integration.harness.finding")
     session.run("python", "-m", "bench", *session.posargs)
 
