@@ -32,6 +32,7 @@ class Fates:
         written: What is called after every write.
         by: The request that is being carried out, if it is one that may write.
         held_up: Whether what one client does not finish may keep all from acting on a queue.
+        ends_s: For how long it may keep locked what crashed clients had asked for, one after the other.
         let_go_at: When the server itself ended last what others waited for, by true time.
         late: What arrives when the fault is over.
         very_late: What arrives when its sender has long gone on, and when; ``very_late_s``: after how long.
@@ -41,6 +42,7 @@ class Fates:
     grants_from = 0.0
     split = 0
     removes_late = held_up = False
+    ends_s = 0.0
 
     def __init__(self, world: World) -> None:
         self.outlived: set[str] = set()

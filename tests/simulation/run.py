@@ -202,7 +202,7 @@ class Scene:
             self._finale(self.use.finale)
         self._pass(5.0, self._is_clean)
         self.oracle.settled()
-        self._pass(ENDS_WITHIN_S - 5.0, self._is_clean)
+        self._pass(ENDS_WITHIN_S - 5.0 + self.store.ends_s, self._is_clean)
         self.oracle.settled(former=True)
         if (late := getattr(self.store, "all_has_come_by", 0.0)) > self.world.now:
             self._pass(late + 1.0 - self.world.now, lambda: False)

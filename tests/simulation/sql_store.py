@@ -531,6 +531,11 @@ class SqlStore(Fates):
         """Whether one that gets no answers may keep the row of a queue locked, try after try."""
         return any(connection.half_cut for connection in self.connections)
 
+    @property
+    def ends_s(self) -> float:
+        """How long the server needs to end what is open, if all of it is of clients that crashed."""
+        return IDLE_S * len(self.db.open)
+
     def forgets(self, hold: Any) -> bool:
         return bool(hold.entry.token <= self.lost_us)
 
