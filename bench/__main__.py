@@ -6,6 +6,7 @@
     python -m bench alone churn          # these scenarios
     python -m bench --rounds 2 --scale 0.1 handover
     python -m bench --long waiters       # with 10 000 waiters
+    python -m bench --keep sql           # once more, beside what an earlier run has found
 
 Everybody has a turn, again and again (``--rounds``), so that what disturbs the machine disturbs all
 alike: the quotients of one run mean something, its microseconds are this machine's.
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from bench.bars import judged
 from bench.kinds import KINDS
-from bench.report import conditions, load, write
+from bench.report import conditions, kept, load, write
 from bench.scenarios import SCENARIOS
 from bench.stage import Stage
 from bench.tables import Plan, Table
@@ -30,8 +31,8 @@ def main(words: list[str] | None = None) -> int:
     """Measure; 1 if a peer that was asked for is missing."""
     options = _options(words)
     plan = Plan(options.rounds, options.scale, options.long)
-    run = conditions()
-    tables: dict[str, Table] = {}
+    run = conditions() | {"rounds": plan.rounds, "scale": plan.scale}
+    tables = kept(options.out, run) if options.keep else {}
     began = time.monotonic()
     with Stage(options.etcd, options.only) as stage:
         for name in options.scenario or SCENARIOS:
@@ -40,8 +41,8 @@ def main(words: list[str] | None = None) -> int:
                 tables[table.name] = table
                 print(table.markdown(), flush=True)
             print(f"({name} took {time.monotonic() - since:.0f} s; load {load()})\n", flush=True)
+            run["servers"] = run.get("servers", {}) | stage.versions()
             write(options.out, tables, run, stage.missing)  # a run that is broken off keeps what it found
-        run |= {"servers": dict(stage.versions()), "rounds": plan.rounds, "scale": plan.scale}
         missing = dict(stage.missing)
     run |= {"load after": load(), "took": f"{time.monotonic() - began:.0f} s"}
     page = write(options.out, tables, run, missing)
@@ -70,6 +71,7 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4, help="how often everybody has a turn")
     parser.add_argument("--scale", type=float, default=1.0, help="length of turns and size of samples")
     parser.add_argument("--long", action="store_true", help="with 10 000 waiters")
+    parser.add_argument("--keep", action="store_true", help="keep what --out has of other scenarios")
     parser.add_argument(
         "--only", nargs="+", default=(), choices=list(KINDS), metavar="KIND", help="no other kinds"
     )

@@ -15,7 +15,7 @@ from bench.kinds import KINDS, package_version
 from bench.tables import Table
 from tests.revision import revision
 
-__all__ = ["conditions", "load", "write"]
+__all__ = ["conditions", "kept", "load", "write"]
 
 
 def conditions() -> dict[str, Any]:
@@ -31,6 +31,15 @@ def conditions() -> dict[str, Any]:
         "packages": {name: package_version(name) or "not installed" for name in packages},
         "load before": load(),
     }
+
+
+def kept(folder: Path, run: dict[str, Any]) -> dict[str, Table]:
+    """Return the tables of an earlier run, and note in ``run`` which it was."""
+    found = json.loads((folder / "results.json").read_text())
+    earlier = found["run"]
+    run["servers"] = earlier["servers"]
+    run["other tables"] = {name: earlier[name] for name in ("commit", "rounds", "load before")}
+    return {name: Table.from_json(name, one) for name, one in found["tables"].items()}
 
 
 def load() -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench import figures
 from bench.bars import BARS, Bar, judged
 from bench.kinds import KINDS
-from bench.report import write
+from bench.report import kept, write
 from bench.scenarios import SCENARIOS
 from bench.scenarios.parts import handed_in_parts
 from bench.stage import Stage, Turn
@@ -60,6 +61,20 @@ def test_every_scenario_runs(stage: Stage, tmp_path: Path) -> None:
     assert "NOT MEASURED: Curator" in page.read_text()
     found = json.loads((tmp_path / "results.json").read_text())["tables"]
     assert {name: Table.from_json(name, one) for name, one in found.items()} == tables
+
+
+def test_a_run_goes_on_beside_what_an_earlier_one_found(tmp_path: Path) -> None:
+    table = Table("alone", "Alone", notes=["so it is"])
+    table.add("recipes-zookeeper", **{"p50 us": 40})
+    earlier = {"commit": "abc", "rounds": 4, "load before": "0.1", "servers": {"zookeeper": "3.8.0"}}
+    write(tmp_path, {"alone": table}, earlier, {})
+    run: dict[str, Any] = {"commit": "def"}
+    assert kept(tmp_path, run) == {"alone": table}
+    assert run == {
+        "commit": "def",
+        "servers": {"zookeeper": "3.8.0"},
+        "other tables": {"commit": "abc", "rounds": 4, "load before": "0.1"},
+    }
 
 
 def turn(*spans: list[tuple[int, int]], end: int = 1000) -> Turn:

@@ -21,7 +21,7 @@ APIS = ("threads", "asyncio")
 def waiters(stage: Stage, plan: Plan) -> list[Table]:
     """Measure 10, 100 and 1 000 waiters (10 000 in the long form); all come again at once."""
     sizes = [10, 100, 1000] if plan.scale >= 1 else [plan.count(1000)]
-    return [measured(stage, plan, "waiters", STORES, sizes)]
+    return [measured(stage, plan, "waiters", STORES, sizes, long=plan.long)]
 
 
 def measured(
@@ -31,8 +31,10 @@ def measured(
     stores: Sequence[str],
     sizes: list[int],
     apis: Sequence[str] = APIS,
+    *,
+    long: bool = False,
 ) -> Table:
-    """Return a table with a line for each store, runtime and number of waiters."""
+    """Return a table with a line for each store, runtime and number of waiters; ``long``: and 10 000."""
     turns: dict[tuple[str, str, int], list[Turn]] = {}
     names = itertools.count()
     for _ in range(max(1, plan.rounds // 2)):
@@ -40,7 +42,7 @@ def measured(
             for store, api in itertools.product(stores, apis):
                 turn = _turn(stage, plan, store, api, size, f"{table_name}-{next(names)}")
                 turns.setdefault((store, api, size), []).append(turn)
-    if plan.long:
+    if long:
         for store in stores:
             turns[store, "asyncio", 10_000] = [_turn(stage, plan, store, "asyncio", 10_000, f"long-{store}")]
     table = Table(
