@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import recipes
+from bench import publish
 from recipes import Grant
 from recipes.stores import tls
 from tests.cli.recording import picture
@@ -86,6 +87,11 @@ def test_figures_of_performance_are_those_that_were_measured() -> None:
     counted = {"1", "2", "3", "4"}  # by the tests of requests, and of what a client has open
     assert len(told) > 35
     assert set(told) - measured - counted == set()
+
+
+def test_the_figures_are_those_of_the_run_that_is_kept() -> None:
+    page = publish.PAGE.read_text()
+    assert publish.filled(page) == page, "run: python -m bench.publish"
 
 
 def test_the_readme_has_the_two_command_lines() -> None:
