@@ -33,6 +33,8 @@ def locked(
 ) -> int:
     """Lock a name in the transaction that is open, or begins with this; held until that ends.
 
+    On PostgreSQL a rollback to a savepoint that is older frees it: take it outside of nested blocks.
+
     Nothing but the database holds it: there is no session, no lease and no clock. It is the row of that name
     in the table ``<tables>named``, so a commit, a rollback and the end of the connection free it, and a
     program in another language locks it by ``SELECT ... FOR UPDATE``. Waiters are in no order.
@@ -50,7 +52,8 @@ def locked(
         timeout: Seconds to wait; MySQL counts whole ones, and MariaDB by its wall clock: where that is set
             ahead, the wait ends early. None: as long as the connection's own settings allow
             (``lock_timeout``, ``innodb_lock_wait_timeout``).
-        nowait: Do not wait; the same as ``timeout=0``.
+        nowait: Do not wait; the same as ``timeout=0``. MySQL waits for up to a second, unless the transaction
+            is READ COMMITTED: elsewhere two that look for names that are new are a deadlock.
         tables: What the names of the tables begin with.
 
     Returns:
@@ -97,7 +100,10 @@ def guard(connection: Any, grant: Grant | AsyncGrant) -> None:
     whether the grant's contender stands and its session lives, and keeps the contender where it is until
     the transaction ends: no later holder is granted before. So the resource needs no column for a token.
     On PostgreSQL a transaction that is REPEATABLE READ or SERIALIZABLE has to begin after the grant was
-    acquired: it does not see a later one. There only the contender counts; the session is not looked at.
+    acquired: it does not see a later one. There, and where it is SERIALIZABLE on MySQL, only the contender
+    counts; the session is not looked at.
+
+    On PostgreSQL a rollback to a savepoint that is older ends the guard as well.
 
     Commit before you release the grant: a release waits for the transaction.
 

@@ -267,6 +267,18 @@ def test_a_wait_that_has_undone_the_whole_transaction_is_no_timeout(limit: dict[
         sql.locked(MYSQL(Server({"INSERT": 3572}, undoes_all=True)), "x", **limit)
 
 
+@pytest.mark.parametrize(
+    ("isolation", "looks"), [("READ-COMMITTED", True), ("REPEATABLE-READ", False), ("SERIALIZABLE", False)]
+)
+def test_mysql_looks_whether_a_name_is_locked_only_where_that_locks_no_gap(
+    isolation: str, *, looks: bool
+) -> None:
+    """Two that looked for names that were new, and then added them, were a deadlock."""
+    server = Server(isolation=isolation, version="8.0.40")
+    assert sql.locked(MYSQL(server), "x", nowait=True) == TOKEN
+    assert any(text.endswith("FOR UPDATE NOWAIT") for text in server.said) == looks
+
+
 @pytest.mark.parametrize(("timeout", "late"), [(0.5, True), (0.6, False), (None, False)])
 def test_a_statement_is_stopped_by_the_time_or_by_somebody(timeout: float | None, *, late: bool) -> None:
     """Half a second has passed, as the server says."""

@@ -124,6 +124,21 @@ def test_a_transaction_that_reads_what_was_there_before_the_last_renewal_is_guar
         assert servers.eventually(lambda: other.lock("x").try_acquire(timeout=60) is not None, 60)
 
 
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_the_session_is_renewed_while_a_transaction_is_guarded(
+    client: recipes.Client, other: recipes.Client, tables: str, connect: Connect, isolation: str
+) -> None:
+    """MySQL locks all that a SERIALIZABLE transaction reads: a renewal waited, and the session was lost."""
+    connection, run = connect(isolation), by_cursor(connect(autocommit=True))
+    grant = client.lock("x").acquire(timeout=60)
+    sql.guard(connection, grant)
+    run(f"UPDATE {tables}session SET expires_at = expires_at + 1 WHERE id = %s", grant._hold.session.id)
+    run(f"UPDATE {tables}session SET expires_at = 1 WHERE id = %s", grant._hold.session.id)
+    assert other.lock("x").try_acquire(timeout=60) is None, "not either if its session is over meanwhile"
+    connection.commit()
+    assert servers.eventually(lambda: other.lock("x").try_acquire(timeout=60) is not None, 60)
+
+
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_transaction_that_reads_a_contender_that_has_gone_since_is_refused(
     postgres: servers.Postgres, isolation: str

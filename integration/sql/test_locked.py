@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -242,6 +243,21 @@ def test_what_mysql_lacks_of_mariadb_is_done_without(
         assert sql.locked(second, "x", nowait=True, tables="plain_")
         assert sql.locked(second, "x", timeout=3, tables="plain_")
         assert limits(mariadb, second) == before
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_two_that_do_not_wait_for_names_that_are_new_do_not_meet(
+    mariadb: servers.MariaDb, monkeypatch: pytest.MonkeyPatch, isolation: str
+) -> None:
+    """With a MariaDB in the place of a MySQL. What looks for a row that is not there may lock the gap."""
+    monkeypatch.setattr(inside, "MARIADB", "none is that")
+    tables = f"t{secrets.token_hex(5)}_"
+    make_tables(mariadb.url(), tables)
+    with mariadb.connect(autocommit=False) as first, mariadb.connect(autocommit=False) as second:
+        for connection in (first, second):
+            by_cursor(connection)(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")
+        assert sql.locked(first, "order/1", nowait=True, tables=tables)
+        assert sql.locked(second, "order/2", nowait=True, tables=tables)
 
 
 def test_it_excludes_with_select_for_update_both_ways(

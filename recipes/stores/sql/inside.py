@@ -45,6 +45,9 @@ MISSING = {"42P01", 1146}
 LOCK_WAIT_TIMEOUT = 1205
 WAITED = {"55P03", LOCK_WAIT_TIMEOUT, 3572}
 STOPPED = {"57014", 1969}
+GAPLESS = {"READ-COMMITTED", "READ-UNCOMMITTED"}
+"""Where what reads to lock, and finds no row, locks nothing; else the gap: two of those are a deadlock."""
+SERIALIZABLE = "SERIALIZABLE"
 
 ALONE = (
     "this connection commits each statement by itself (autocommit), so nothing would be locked after this"
@@ -237,7 +240,7 @@ SETTINGS = (
 
 
 def _lock_on_mysql(words: Words, name: str, timeout_s: float | None) -> Steps[int]:
-    version, lock_wait_s, most_s, undoes_all = yield from _checked_on_mysql(words)
+    version, lock_wait_s, isolation, most_s, undoes_all = yield from _checked_on_mysql(words)
     draw = words(words.asks.draw_named(row_of(name)))
     try:
         if timeout_s is None:
@@ -245,7 +248,8 @@ def _lock_on_mysql(words: Words, name: str, timeout_s: float | None) -> Steps[in
         elif MARIADB in version:
             yield Said(_limit_on_mariadb(timeout_s, float(most_s)) + draw.text, draw.values)
         else:
-            yield from _limited_on_mysql(words, name, timeout_s, int(lock_wait_s))
+            looks = not timeout_s and isolation in GAPLESS
+            yield from _limited_on_mysql(words, name, timeout_s, int(lock_wait_s), looks=looks)
     except Failed as failure:
         undone = undoes_all and failure.code == LOCK_WAIT_TIMEOUT
         stopped = failure.code in STOPPED and timeout_s and not 0 < most_s < timeout_s
@@ -255,12 +259,12 @@ def _lock_on_mysql(words: Words, name: str, timeout_s: float | None) -> Steps[in
     return (yield from _drawn(words, name))
 
 
-def _checked_on_mysql(words: Words) -> Steps[tuple[str, Any, Any, Any]]:
+def _checked_on_mysql(words: Words) -> Steps[tuple[str, Any, str, Any, Any]]:
     """Refuse what would not work.
 
     Returns:
-        The server's version, how long a statement may wait, how long it may run, and whether a wait that
-        takes too long undoes the whole transaction.
+        The server's version, how long a statement may wait, the isolation, how long a statement may run, and
+        whether a wait that takes too long undoes the whole transaction.
     """
     ((version, lock_wait_s, isolation, most_s, undoes_all),) = yield Said(SETTINGS)
     try:
@@ -272,7 +276,7 @@ def _checked_on_mysql(words: Words) -> Steps[tuple[str, Any, Any, Any]]:
         if failure.code in UNDER_WAY | NO_TRANSACTION:
             raise words.refused(TOO_LATE if failure.code in UNDER_WAY else ALONE) from failure.error
         raise
-    return str(version), lock_wait_s, most_s, undoes_all
+    return str(version), lock_wait_s, str(isolation), most_s, undoes_all
 
 
 def _limit_on_mariadb(timeout_s: float, most_s: float) -> str:
@@ -285,12 +289,14 @@ def _limit_on_mariadb(timeout_s: float, most_s: float) -> str:
     )
 
 
-def _limited_on_mysql(words: Words, name: str, timeout_s: float, lock_wait_s: int) -> Steps[None]:
-    """Lock a name within whole seconds, which is as MySQL counts them."""
+def _limited_on_mysql(
+    words: Words, name: str, timeout_s: float, lock_wait_s: int, *, looks: bool
+) -> Steps[None]:
+    """Lock a name within whole seconds, which is as MySQL counts them; what looks first need not wait."""
     limited_s = max(1, min(-int(-timeout_s // 1), LONGEST_S))
     yield Said(f"SET SESSION innodb_lock_wait_timeout = {limited_s}")
     try:
-        if not timeout_s:
+        if looks:
             look = words(words.asks.token_named(row_of(name)))
             yield Said(f"{look.text} FOR UPDATE NOWAIT", look.values)
         yield words(words.asks.draw_named(row_of(name)))
@@ -335,10 +341,14 @@ def guarding(words: Words, grant: Standing) -> Steps[None]:
     """Have a grant stand until the transaction ends, or raise."""
     if words.store != grant.store:
         raise ValueError(ELSEWHERE)
-    saves = words.store == "postgresql"
-    yield from _saved(words) if saves else _checked_on_mysql(words)
+    saves, alone = words.store == "postgresql", False
+    if saves:
+        yield from _saved(words)
+    else:
+        _, _, isolation, _, _ = yield from _checked_on_mysql(words)
+        alone = isolation == SERIALIZABLE
     try:
-        found = yield words(words.asks.guard(grant.queue, grant.token, grant.session))
+        found = yield words(words.asks.guard(grant.queue, grant.token, grant.session, alone=alone))
         known = found or (yield words(words.asks.begun(grant.session)))
     except Failed as failure:
         if saves:
