@@ -419,6 +419,8 @@ class Oracle:
         left = self.leavings(former=former)
         if left:
             raise Violation(f"L5: still in the queue: {left}")
+        if stale := getattr(self.store, "stale_watches", list)():
+            raise Violation(f"L5: they watch who has gone: {stale}")
 
     def _heads(self) -> None:
         for queue in self.queues:

@@ -454,6 +454,8 @@ class Database:
     # Who is notified.
 
     def watch(self, t: Transaction, queue_: str, token_: int, me_: str) -> Waiting:
+        if token_ != OBSERVERS and t.get("contender", (queue_, token_)) is None:
+            return 0
         return self.upsert(t, "watch", (queue_, token_, me_), lambda: True, lambda row: row)
 
     def ring(self, t: Transaction, bell_: str, queue_: str, tokens_: list[int], what_: str) -> Waiting:
@@ -476,8 +478,8 @@ class Database:
     # Values.
 
     def read(self, t: Transaction, queue_: str) -> Any:
-        row = t.get("value", queue_)
-        return [] if row is None else [(row[1], row[0])]
+        version, data = t.get("value", queue_) or (None, None)
+        return [(data, version, self.life)]
 
     def version(self, t: Transaction, queue_: str) -> Any:
         row = t.get("value", queue_)

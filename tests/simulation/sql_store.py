@@ -16,6 +16,7 @@ from recipes.stores.sql.acts import Acts, Elsewhere, Starting
 from recipes.stores.sql.protocol import SqlProtocol
 from recipes.stores.sql.requests import Listen, Transact, Work
 from recipes.stores.sql.settings import BELL
+from recipes.stores.sql.tables import OBSERVERS
 from tests.simulation.fates import DOUBLED, Fates
 from tests.simulation.moving import Asked, Gate, Pipe, Way
 from tests.simulation.sql_model import METHODS, STATEMENTS, Database, Deadlock, Duplicate, Transaction
@@ -679,6 +680,11 @@ class SqlStore(Fates):
         tables = self.db.tables
         left = [one.id for one in tables["contender"].values() if self._lives(one.session)]
         return left + [session for session in tables["session"] if self._lives(session)]
+
+    def stale_watches(self) -> list[tuple[str, int, str]]:
+        """Return who is to be notified of a contender that has gone: nothing deletes that row."""
+        there = self.db.tables["contender"]
+        return [one for one in self.db.tables["watch"] if one[1] != OBSERVERS and one[:2] not in there]
 
     def watch_count(self) -> int:
         """Calls that listen, of clients that live."""

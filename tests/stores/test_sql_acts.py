@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,6 +38,8 @@ MINE = Entry(TICKET, "x/7", 7)
 NOW = 1_000_000
 HERE, THERE = "here", "there"
 """Two servers."""
+NOTHING = (None, None, HERE)
+"""The reply where there is no value."""
 WRITE = Write("~value/v", b"new", 1, if_version=3)
 DIALECTS = ("postgresql", "mysql")
 
@@ -94,7 +98,7 @@ ACTS: dict[str, tuple[Callable[[Session], Any], list[list[Any]]]] = {
     ),
     "put": (
         lambda one: one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))),
-        [[1, [("me",)], [(9,)], [], []], [[]]],
+        [[1, [("me",)], [(9,)], [], []], [[NOTHING]]],
     ),
 }
 
@@ -427,6 +431,18 @@ def test_a_mark_is_no_matter_to_one_that_does_not_mind(one: Session) -> None:
     assert asked.result == (True, ["x/5"])
 
 
+@pytest.mark.parametrize("server", [HERE, THERE])
+def test_what_another_server_shows_proves_nothing(one: Session, server: str) -> None:
+    """A proxy leads what only reads to a standby, say, which may be behind."""
+    one.work.server = HERE
+    present = partial(one.acts.present, one.work, MINE, (), watch=False)
+    read = partial(one.acts.read, one.work, "~value/v", watch=False)
+    own = row(7, "me", id="a1", server=server)
+    for steps, rows in ((present(), [own]), (read(), [(b"v", 3, server)]), (read(), [(None, None, server)])):
+        with contextlib.nullcontext() if server == HERE else pytest.raises(Elsewhere):
+            assert feed(steps, [rows]).result
+
+
 @pytest.mark.parametrize("rows", [[], [row(7, "other")], [row(7, "me", left_us=0)]])
 def test_the_own_contender_is_not_there_if_it_is_gone_or_over(one: Session, rows: list[Any]) -> None:
     asked = feed(one.acts.present(one.work, MINE, (), watch=False), [rows], [[("me",)]])
@@ -579,7 +595,7 @@ def test_queues_are_those_of_the_own_root(one: Session) -> None:
 def test_a_value_is_watched_before_it_is_read(dialect: str) -> None:
     one = Session(dialect)
     watched = [[1, 1]] if one.say.notifies else []
-    asked = feed(one.acts.read(one.work, "~value/v", watch=True), *watched, [[(b"v", 3)]])
+    asked = feed(one.acts.read(one.work, "~value/v", watch=True), *watched, [[(b"v", 3, HERE)]])
     key = "app:~value/v"
     armed = [one.say.lock(key), one.say.watch(key, OBSERVERS, "me")] if one.say.notifies else []
     assert of(asked) == [*armed, one.say.read(key)]
@@ -587,7 +603,8 @@ def test_a_value_is_watched_before_it_is_read(dialect: str) -> None:
 
 
 def test_a_value_that_there_is_not_has_no_version(one: Session) -> None:
-    assert feed(one.acts.read(one.work, "~value/v", watch=False), [[]]).result == Stored()
+    asked = feed(one.acts.read(one.work, "~value/v", watch=False), [[NOTHING]])
+    assert asked.result == Stored()
 
 
 @pytest.mark.parametrize(
@@ -625,7 +642,7 @@ def test_a_write_that_finds_another_version_writes_nothing(one: Session, said: A
     asked = feed(
         one.acts.put(one.work, Put(Exchange(WRITE, 0, b"1"))),
         [1, [("me",)], [(9,)], said, version],
-        [[(b"v", 4)]],
+        [[(b"v", 4, HERE)]],
     )
     receipt, text = said[0] if said else (0, b"")
     assert asked.result == Exchanged(False, receipt, text, Stored(b"v", 4))
@@ -636,7 +653,7 @@ def test_a_write_that_finds_another_version_writes_nothing(one: Session, said: A
 def test_all_that_guard_a_write_have_to_stand(one: Session, rows: Any) -> None:
     guards = (Guard(MINE), Guard(Entry(Ticket("y", "lock", "a2"), "y/8", 8)))
     put = Put(Exchange(Write("~value/v", b"new", 1, guards=guards), 0, b"1"))
-    replies = [[1, 1, [("me",)]], [[None]]] if all(rows) else [[[]]]
+    replies = [[1, 1, [("me",)]], [[None]]] if all(rows) else [[[NOTHING]]]
     asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [rows[0]], [rows[1]], *replies)
     assert of(asked)[5:7] == [one.say.guard("app:x", 7, "me"), one.say.guard("app:y", 8, "me")]
     assert (asked.result.done, asked.result.guarded) == (all(rows), all(rows))
@@ -645,7 +662,7 @@ def test_all_that_guard_a_write_have_to_stand(one: Session, rows: Any) -> None:
 @pytest.mark.parametrize("mark", ["", "downgraded"])
 def test_a_guard_that_must_not_change_stands_until_it_is_marked(one: Session, mark: str) -> None:
     put = Put(Exchange(Write("~value/v", b"new", 1, guards=(Guard(MINE, unchanged=True),)), 0, b"1"))
-    replies = [[[]]] if mark else [[1, 1, [("me",)]], [[None]]]
+    replies = [[[NOTHING]]] if mark else [[1, 1, [("me",)]], [[None]]]
     asked = feed(one.acts.put(one.work, put), [1, [("me",)], [(9,)], [], []], [[(7, mark)]], *replies)
     assert (asked.result.done, asked.result.guarded) == (not mark, not mark)
 

@@ -177,7 +177,7 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.head("q", 2), say.some("q", [7]), say.free("q", ["s"]), say.delete("q", [7]),
         say.remove("q", "a1", "me", "bell", 7), say.find("q", "a1", "me"),
         say.rewrite("q", "me", token=7, mark="m", data=b"d", version=0), say.written("q", 7, "me"),
-        say.guard("q", 7, "me"), say.queues("a:", "a;", 9),
+        say.guard("q", 7, "me"), say.guard("q", 7, "me", alone=True), say.queues("a:", "a;", 9),
         say.read("v"), say.version("v"), say.set("v", 1, b"d"), say.erase("v"), say.said("v", "me"),
         say.say("v", "me", 1, b""),
         say.stale(9, 1), say.where(["s"]), *say.forget(["s"]), say.old_graves(9), say.dig(["a1"]),
@@ -316,6 +316,19 @@ def test_a_guard_stands_until_the_transaction_ends(dialect: str, lock: str) -> N
     text = text_of(Statements(Tables(), dialect)._guard, dialect)
     assert text.endswith(lock)
     assert "recipes_session.expires_at > " in text
+
+
+def test_a_guard_of_a_serializable_transaction_of_mysql_reads_the_contender_alone() -> None:
+    """All that it reads there is locked, and a renewal waited for the session."""
+    text = text_of(Statements(Tables(), "mysql")._guard_alone, "mysql")
+    assert text.endswith("LOCK IN SHARE MODE")
+    assert "_session" not in text.replace("recipes_contender.session = :me_", "")
+
+
+def test_nobody_is_notified_of_a_contender_that_has_gone_already() -> None:
+    """Nothing would ever delete such a watch while its session lives."""
+    text = " ".join(text_of(Statements(Tables(), "postgresql")._watch, "postgresql").split())
+    assert "WHERE :token_ = 0 OR (EXISTS (SELECT * FROM recipes_contender WHERE " in text
 
 
 def test_who_is_notified_watches_no_longer() -> None:

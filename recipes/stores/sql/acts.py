@@ -323,6 +323,8 @@ class Acts:
         if watch and self._say.notifies and tokens:
             yield (self._say.lock(name), *(self._say.watch(name, one, self._me) for one in tokens))
         (rows,) = yield (self._say.some(name, [mine.token, *tokens]),)
+        if rows:
+            expect_same(work, Seen(*rows[0]).server)
         there = {row[0]: Seen(*row) for row in rows}
         own = there.get(mine.token)
         found = [
@@ -452,6 +454,7 @@ class Acts:
         if watch and say.notifies:
             yield (say.lock(name), say.watch(name, OBSERVERS, self._me))
         (rows,) = yield (say.read(name),)
+        expect_same(work, rows[0][2])
         return _stored(rows)
 
     def put(self, work: Work, put: Put) -> Steps[Exchanged]:
@@ -528,4 +531,5 @@ def _due_s(others: Sequence[Seen], starting_us: int = 0) -> float | None:
 
 
 def _stored(rows: Sequence[Sequence[Any]]) -> Stored:
-    return Stored(bytes(rows[0][0]), rows[0][1]) if rows else Stored()
+    ((data, version, _),) = rows
+    return Stored() if version is None else Stored(bytes(data), version)

@@ -301,12 +301,10 @@ class Statements:
             # finds that its session is over skips it while it is locked.
             isolation = func.current_setting("transaction_isolation")
             lives = or_(lives, isolation.in_(["repeatable read", "serializable"]))
-        self._guard = (
-            select(contender.c.token, contender.c.mark)
-            .where(one, contender.c.session == _given("me"))
-            .where(exists().where(session.c.id == _given("me"), lives))
-            .with_for_update(read=True)
-        )
+        mine = select(contender.c.token, contender.c.mark).where(one, contender.c.session == _given("me"))
+        proven = exists().where(session.c.id == _given("me"), lives)
+        self._guard = mine.where(proven).with_for_update(read=True)
+        self._guard_alone = mine.with_for_update(read=True)
         living = select(contender.c.queue).join(session, session.c.id == contender.c.session)
         self._queues = (
             living.where(contender.c.queue >= _given("low"), contender.c.queue < _given("high"))
@@ -320,9 +318,14 @@ class Statements:
 
     def _make_watches(self) -> None:
         watch = self.tables.watch
-        added = postgresql.insert(watch).values(
-            queue=_given("queue"), token=_given("token"), session=_given("me")
+        queue, token, me = (
+            bindparam(f"{name}_", type_=column.type)
+            for name, column in (("queue", watch.c.queue), ("token", watch.c.token), ("me", watch.c.session))
         )
+        contender = self.tables.contender
+        stands = exists().where(contender.c.queue == queue, contender.c.token == token)
+        row = select(queue, token, me).where(or_(token == literal_column(str(OBSERVERS)), stands))
+        added = postgresql.insert(watch).from_select(["queue", "token", "session"], row)
         self._watch = added.on_conflict_do_nothing()
         heard, rung = self._heard()
         self._ring = select(rung).select_from(heard)
@@ -427,16 +430,24 @@ class Statements:
         """Read version, mark and data of the own contender."""
         return Ask(self._written, {"queue_": queue, "token_": token, "me_": me})
 
-    def guard(self, queue: str, token: int, me: str) -> Ask:
-        """Read the own contender if it stands and its session lives; it stands until the transaction ends."""
-        return Ask(self._guard, {"queue_": queue, "token_": token, "me_": me})
+    def guard(self, queue: str, token: int, me: str, *, alone: bool = False) -> Ask:
+        """Read the own contender if it stands and its session lives; it stands until the transaction ends.
+
+        Args:
+            queue: Where it stands.
+            token: Its token.
+            me: Its session.
+            alone: The session is not read. A SERIALIZABLE transaction of MySQL would keep it from renewals.
+                Nobody is let in while a contender is there, and one that is locked is not deleted.
+        """
+        return Ask(self._guard_alone if alone else self._guard, {"queue_": queue, "token_": token, "me_": me})
 
     def queues(self, low: str, high: str, most: int) -> Ask:
         """Read the keys of queues in which a living session stands."""
         return Ask(self._queues, {"low_": low, "high_": high, "most_": most})
 
     def watch(self, queue: str, token: int, me: str) -> Ask:
-        """Have a session notified, once, of a contender, or of the queue (`OBSERVERS`)."""
+        """Have a session notified, once, of a contender that stands, or of the queue (`OBSERVERS`)."""
         return Ask(self._watch, {"queue_": queue, "token_": token, "me_": me})
 
     def ring(self, bell: str, queue: str, tokens: list[int], what: str) -> Ask:
@@ -457,7 +468,8 @@ class Statements:
         value, receipt = self.tables.value, self.tables.receipt
         there = value.c.name == _given("queue")
         data, said = (bindparam(f"{one}_", type_=value.c.data.type) for one in ("data", "said"))
-        self._read = select(value.c.data, value.c.version).where(there)
+        row = select(literal_column("1").label("one")).subquery("only").outerjoin(value, there)
+        self._read = select(value.c.data, value.c.version, self._here().label("server")).select_from(row)
         self._version = select(value.c.version).where(there)
         self._set = self._upsert(
             value,
@@ -475,7 +487,7 @@ class Statements:
         )
 
     def read(self, name: str) -> Ask:
-        """Read a value and its version."""
+        """Read a value and its version, nothing twice if there is none, and which server this is."""
         return Ask(self._read, {"queue_": name})
 
     def version(self, name: str) -> Ask:
