@@ -200,7 +200,8 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
                 to answer. Where a first use, which starts the session, or one request may take
                 longer, open the client before, or use `try_acquire`.
             max_waiters: How many may wait for it, with this one; it does not wait as one
-                more. 0: acquire it only if that takes no waiting. None: any number.
+                more. 0: acquire it only if that takes no waiting. None: any number. Readers
+                that hold it beside a writer that was downgraded count as well.
             on_session_lost: What to do when the place in the queue is gone, with the session or by
                 an operator's hand: "requeue" at the tail, or "fail". What did not have to wait has none.
             on_queued: Called with the number of those ahead if it has to wait, and each time it

@@ -78,8 +78,13 @@ class _BaseLeadership:
         """What it says to others, as the store confirmed it last."""
         return _text(self._hold.data)
 
-    def _explains(self, lost: LockLost) -> bool:
-        """Whether an error says that this has ended by a loss, or because the client was closed."""
+    def _explains(self, raised: BaseException) -> bool:
+        """Whether an error, or each of a group, says that this is lost, or that the client was closed."""
+        if isinstance(raised, ExceptionGroup):  # of a `TaskGroup` in the work
+            return all(map(self._explains, raised.exceptions))
+        return isinstance(raised, LockLost) and self._ended_by(raised)
+
+    def _ended_by(self, lost: LockLost) -> bool:
         ended = self._hold.lost(self._runtime.now()) is not None or self._runtime.state.closed is not None
         its, labels = (lost.recipe, lost.lock, lost.token), self._hold.labels
         return ended and its == (labels["recipe"], labels["name"], self._hold.entry.token)
@@ -151,8 +156,8 @@ def _lead(campaign: Callable[[], Leadership], work: Work[T]) -> T:
         try:
             with leadership:
                 return work(leadership)
-        except LockLost as lost:
-            if not leadership._explains(lost):  # noqa: SLF001 - one of us
+        except (LockLost, ExceptionGroup) as raised:
+            if not leadership._explains(raised):  # noqa: SLF001 - one of us
                 raise
         except BaseException:
             if not leadership._hold.ended:  # noqa: SLF001 - an interrupt, before the block was entered
@@ -176,8 +181,8 @@ async def _lead_async(campaign: Callable[[], Awaitable[AsyncLeadership]], work: 
                     raise TypeError(said)
                 done: T = await working
                 return done
-        except LockLost as lost:
-            if not leadership._explains(lost):  # noqa: SLF001 - one of us
+        except (LockLost, ExceptionGroup) as raised:
+            if not leadership._explains(raised):  # noqa: SLF001 - one of us
                 raise
 
 

@@ -46,6 +46,7 @@ from recipes._rules.exclusive import EVERYBODY
 from recipes.errors import (
     BarrierBroken,
     BarrierMismatch,
+    ClientClosed,
     OutcomeUnknown,
     SessionLost,
     StoreError,
@@ -193,9 +194,10 @@ def leave(party: Party, place: Place) -> Program[None]:
         yield from _withdraw(mine.ticket, mine)
     except GeneratorExit:
         raise
-    except SessionLost as lost:
+    except (SessionLost, ClientClosed) as lost:
         yield from Abandon(mine.ticket)
-        broken = party.broken(f"this party was not inside any more: {lost.reason}")
+        why = lost.reason if isinstance(lost, SessionLost) else "the client was closed"
+        broken = party.broken(f"this party was not inside any more: {why}")
     except Expired as expired:
         yield from Abandon(mine.ticket)
         raise _unanswered(expired) from None

@@ -44,8 +44,9 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
                 if written != before + 1 or (own.mark, own.data) != says:
                     hold.version, hold.mark, hold.data = written, own.mark, own.data
                     continue
-            hold.mark, hold.data = says
-            hold.version = written
+            if hold.version is None or hold.version < written:  # else a later one was answered before this
+                hold.mark, hold.data = says
+                hold.version = written
             return True
     except SessionLost:
         return False

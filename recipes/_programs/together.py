@@ -146,6 +146,9 @@ class Together(HeldState):
 
     def release(self, now: float, tell: Callable[[Transition], None] | None = None) -> bool:
         """End each that has not ended; False if all had, or none was held."""
+        for part in self._holds:
+            if part.reason is not None:  # nobody was notified: this is a forked child
+                self.lose(_reason(part, part.reason))
         held = self.remaining(now) > 0
         self.was_held = self.was_held or held
         for part in reversed(self._holds):

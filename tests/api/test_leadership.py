@@ -260,6 +260,40 @@ def test_a_cancel_beside_a_loss_ends_it(url: str) -> None:
     assert len(calls) == 1
 
 
+def in_a_group(beside: type[Exception] | None) -> Any:
+    """Return work of which a task notices the loss, and another may fail; ends in its second term."""
+    terms: list[AsyncLeadership] = []
+
+    async def child(leadership: AsyncLeadership) -> None:
+        await lose_async(leadership)
+        leadership.check()
+
+    async def failing() -> None:
+        if beside is not None:
+            raise beside
+
+    async def work(leadership: AsyncLeadership) -> int:
+        terms.append(leadership)
+        if len(terms) == 1:
+            async with asyncio.TaskGroup() as tasks, asyncio.TaskGroup() as nested:
+                nested.create_task(child(leadership))
+                tasks.create_task(failing())
+        return len(terms)
+
+    return work
+
+
+def test_a_loss_that_a_task_of_the_work_notices_is_no_error(url: str) -> None:
+    """Out of a task group it comes in a group."""
+    assert in_asyncio(url, lambda election: election.run(in_a_group(None))) == 2
+
+
+def test_another_error_in_such_a_group_is_one(url: str) -> None:
+    with pytest.raises(ExceptionGroup) as raised:
+        in_asyncio(url, lambda election: election.run(in_a_group(LookupError)))
+    assert raised.value.subgroup(LookupError)
+
+
 def test_with_tell_the_work_is_not_cancelled(url: str) -> None:
     calls: list[AsyncLeadership] = []
     ended: list[AsyncLeadership] = []

@@ -297,6 +297,19 @@ class Barriers:
         assert "not inside any more" in broken(crashed.running).reason
         assert standing(world) == []
 
+    def test_one_whose_client_is_closed_as_it_leaves_is_not_inside_any_more(self, world: World) -> None:
+        a, b = world.client(), world.client()
+        closed, other = Inside(a, 2), Inside(b, 2)
+        assert closed.entered.wait(10)
+        assert other.entered.wait(10)
+        closed.leaves.set()
+        a.tap.wait_parked()
+        a.api.do(a.client.close)
+        assert "the client was closed" in broken(closed.running).reason
+        other.leaves.set()
+        other.running.result()
+        assert standing(world) == []
+
     def test_one_that_does_not_leave_in_time_is_not_waited_for(self, world: World) -> None:
         a, b = world.client(), world.client()
         early, late = Inside(a, 2, leave_within=0.3), Inside(b, 2)

@@ -66,6 +66,19 @@ def test_it_is_one_write_each_time() -> None:
     assert hold.rewritten
 
 
+def test_an_answer_that_comes_behind_that_of_a_later_write_changes_nothing() -> None:
+    """Of two calls that write at the same time: a mark, say, and what the user says."""
+    hold = held()
+    store = Store(hold)
+    slow = rewrite(hold, "m", None, MOST)
+    answer = store.rewrite(next(slow))
+    assert play(rewrite(hold, None, b"new", MOST), store.script).result
+    with pytest.raises(StopIteration) as done:
+        slow.send(answer)
+    assert done.value.value is True
+    assert (hold.version, hold.mark, hold.data) == (2, "m", b"new")
+
+
 def test_a_write_that_was_given_up_never_lands_behind_a_later_one() -> None:
     hold = held()
     store = Store(hold)

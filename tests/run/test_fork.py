@@ -109,6 +109,23 @@ def test_the_childs_with_statement_says_that_it_is_lost() -> None:
         assert grant.held
 
 
+def test_the_childs_with_statement_says_so_of_a_multilock() -> None:
+    with (
+        recipes.connect("memory://") as client,
+        client.multilock(client.lock("x"), client.lock("y")) as grant,
+    ):
+
+        def leave() -> list[Any]:
+            try:
+                grant.__exit__(None, None, None)
+            except LockLost as lost:
+                return [lost.reason, grant.lost_reason, grant.held]
+            return []
+
+        assert in_child(leave) == ["lock 'x' is lost: forked", "lock 'x' is lost: forked", False]
+        assert grant.held
+
+
 def test_the_child_is_not_inside_what_the_parent_entered() -> None:
     with recipes.connect("memory://") as client, client.rlock("x") as outer, client.rlock("x") as inner:
 
