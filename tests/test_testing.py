@@ -343,6 +343,22 @@ class TestPause:
             acquiring.result(SOON_S)
             assert len(store.holders("x")) == 1
 
+    def test_one_that_shares_partitions_is_told_of_its_loss(self, store: testing.Store, beside: Any) -> None:
+        """What waits for an item waits beside others, in one call."""
+        client, other = store.connect(), store.connect()
+        items = [f"i{number}" for number in range(12)]
+        other.group("g").join(id="a").partitions(items).next()
+        membership = client.group("g").join(id="b")
+        partitions = membership.partitions(items)
+        assert len(partitions.next()) == 0
+        following = beside(partitions.next)
+        with store.pause(client):
+            for _ in range(16):
+                store.clock.advance(1)
+            assert membership.lost.is_set()
+            with pytest.raises(recipes.LockLost):
+                following.result(SOON_S)
+
     def test_a_client_that_is_closed_meanwhile_leaves_its_session(self, store: testing.Store) -> None:
         client = store.connect().open()
         client.lock("x").acquire()

@@ -17,6 +17,7 @@ from recipes._contract.wakeups import Event
 from recipes._programs.crew import Ended
 from recipes._record import record
 from recipes._run.effects import Effects, Receive
+from recipes.errors import SessionLost
 
 if TYPE_CHECKING:
     from recipes._contract.operations import Program
@@ -35,19 +36,23 @@ class Stirred(Event):
 
 
 class Inbox:
-    """The mailbox of a lane; wakes the call that it belongs to."""
+    """The mailbox of a lane; wakes the call that it belongs to.
 
-    __slots__ = ("_key", "_shared", "_woken", "events")
+    Attributes:
+        shared: The mailbox of that call.
+    """
+
+    __slots__ = ("_key", "_woken", "events", "shared")
 
     def __init__(self, key: Hashable, shared: Mailbox, woken: deque[Hashable]) -> None:
         self.events: deque[Event] = deque()
-        self._key, self._shared, self._woken = key, shared, woken
+        self._key, self.shared, self._woken = key, shared, woken
 
     def post(self, event: Event) -> None:
         """Deliver ``event``; from any thread."""
         self.events.append(event)
         self._woken.append(self._key)
-        self._shared.post(Stirred())
+        self.shared.post(Stirred())
 
 
 class Lane:
@@ -168,11 +173,15 @@ def _ask_together(asking: list[Lane], call: Call) -> Effects[None]:
     """Ask what the first of them wants, with as much of what the others do as one batch holds."""
     together = _together(asking)
     first, mine = together[0], call.session
+    asks_of = first.call.session
+    if asks_of is not None and asks_of.ended is not None:  # while others were asked: this would wait in vain
+        first.go_on(error=SessionLost(asks_of.ended))
+        return
     request = first.asks
     assert request is not None, "those that ask were chosen"
     if len(together) > 1:
         request = Batch(tuple(part for lane in together for part in _parts(lane)))
-    call.session = first.call.session
+    call.session = asks_of
     try:
         reply = yield request
     except (Expired, GeneratorExit):

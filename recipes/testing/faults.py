@@ -30,6 +30,7 @@ from recipes._contract.operations import (
     Write,
 )
 from recipes._record import record
+from recipes._run.lanes import Inbox
 from recipes._run.manual import AsyncManualRuntime, ManualRuntime, ManualTime
 from recipes.errors import SessionLost, StoreError, StoreUnavailable
 from recipes.stores.memory import AsyncMemoryConnection, MemoryBackend, MemoryConnection, MemoryServer
@@ -96,6 +97,12 @@ class _Asked(Request[Any]):
 
     request: Any
     op: StoreOp[Any]
+
+    @property
+    def mailbox(self) -> Any:
+        """Where the call receives events, of which this is; what runs in it beside others has none."""
+        own = self.request.mailbox
+        return own.shared if isinstance(own, Inbox) else own
 
 
 @dataclass(slots=True)
@@ -260,7 +267,7 @@ class _Connection(MemoryConnection):
     def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Carry the command out, or wait in vain."""
         assert isinstance(request, _Asked), f"{request!r} should say what it is part of"
-        way, mailbox = self._way, request.request.mailbox
+        way, mailbox = self._way, request.mailbox
         if way.pauses:
             with way.unanswered(mailbox):
                 mailbox.wait(way.time.after(timeout_s), way.answers)
@@ -281,7 +288,7 @@ class _AsyncConnection(AsyncMemoryConnection):
     async def ask(self, request: Request[Any], timeout_s: float) -> Any:
         """Carry the command out, or wait in vain."""
         assert isinstance(request, _Asked), f"{request!r} should say what it is part of"
-        way, mailbox = self._way, request.request.mailbox
+        way, mailbox = self._way, request.mailbox
         if way.pauses:
             with way.unanswered(mailbox):
                 await mailbox.wait(way.time.after(timeout_s), way.answers)

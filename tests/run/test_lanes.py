@@ -166,6 +166,18 @@ def test_each_is_asked_on_its_own_session(hall: Hall) -> None:
     assert hall.call.session is hall.session
 
 
+def test_on_a_session_that_has_ended_nothing_more_is_asked(hall: Hall) -> None:
+    """One after another would wait in vain, as long as a request may, before the call learns of it."""
+    hall.start("a", asking(Whole("a")))
+    hall.start("b", asking(Whole("b"), Whole("never")))
+    run = hall.beside()
+    assert run.effect == Whole("a")
+    hall.session.ended = "expired"
+    run.answer("A")
+    assert run.done
+    assert hall.ended() == {"a": ["A"], "b": SessionLost}
+
+
 def test_a_part_that_fails_is_the_failure_of_one(hall: Hall) -> None:
     hall.start("a", asking(Read("a")))
     hall.start("b", asking(Read("b")))
