@@ -44,9 +44,7 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
                 if written != before + 1 or (own.mark, own.data) != says:
                     hold.version, hold.mark, hold.data = written, own.mark, own.data
                     continue
-            if hold.version is None or hold.version < written:  # else a later one was answered before this
-                hold.mark, hold.data = says
-                hold.version = written
+            _note(hold, says, written)
             return True
     except SessionLost:
         return False
@@ -56,6 +54,13 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
         yield from report_loss(hold)
         yield from Abandon(hold.entry.ticket, hold.entry)
     return False
+
+
+def _note(hold: HeldState, says: tuple[str, bytes], version: int) -> None:
+    """Keep what was written, unless the answer to a later write came before this one."""
+    if hold.version is None or hold.version < version:
+        hold.mark, hold.data = says
+        hold.version = version
 
 
 def _own(hold: HeldState, most: int) -> Program[Contender | None]:
