@@ -413,8 +413,8 @@ class Database:
     def own(self, t: Transaction, queue_: str, id_: str, me_: str) -> list[Contender]:
         return [one for one in self.queue(t, queue_) if one.id == id_ and one.session == me_]
 
-    def remove(self, t: Transaction, queue_: str, id_: str, me_: str, **rung: Any) -> Waiting:
-        keys = [(queue_, one.token) for one in self.own(t, queue_, id_, me_)]
+    def remove(self, t: Transaction, queue_: str, id_: str, me_: str, token_: int, **rung: Any) -> Waiting:
+        keys = [(queue_, one.token) for one in self.own(t, queue_, id_, me_) if one.token == token_]
         removed = yield from self.change(t, "contender", keys, _any, _none)
         return (yield from self._rung(t, queue_, removed, rung))
 

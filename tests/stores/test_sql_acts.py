@@ -478,19 +478,29 @@ def test_what_is_removed_is_known_to_those_that_watch_it(one: Session) -> None:
 
 
 def test_what_was_gone_is_not_removed_and_can_be_buried(one: Session) -> None:
-    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=True), [1, 0], [0], [1])
+    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=True), [1, 0], [1, []], [1])
     assert of(asked)[-1] == one.say.bury("a1", GRAVE_US)
     assert not asked.result
     assert not one.work.news
 
 
 def test_what_comes_to_stand_before_the_queue_is_locked_is_removed_too() -> None:
-    """By a late copy of its join, on MySQL, after somebody evicted what the first one had made."""
+    """By a late copy of its join, after somebody evicted what the first one had made, or it was lost."""
     one = Session("mysql")
-    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=True), [0], [1], [1], [1])
-    removal = one.say.remove("app:x", "a1", "me", "recipes_", 7)
-    assert of(asked) == [removal, one.say.lock("app:x"), removal, one.say.bury("a1", GRAVE_US)]
+    asked = feed(one.acts.remove(one.work, "x", "a1", 7, bury=True), [0], [1], [1, [(9,)]], [1], [1])
+    lock, found = one.say.lock("app:x"), one.say.find("app:x", "a1", "me")
+    removal, deletion = one.say.remove("app:x", "a1", "me", "recipes_", 7), one.say.delete("app:x", [9])
+    assert of(asked) == [removal, lock, lock, found, deletion, one.say.bury("a1", GRAVE_US)]
     assert asked.result
+
+
+def test_those_that_watch_such_a_copy_are_notified(one: Session) -> None:
+    """Of the token that it has: it was the one that its client knew, and they waited for a look by time."""
+    asked = feed(
+        one.acts.remove(one.work, "x", "a1", 7, bury=True), [1, [(0, 0)]], [1, [(9,)]], [1], [[None]], [1]
+    )
+    assert one.say.ring("recipes_", "app:x", [9, OBSERVERS], "g") in of(asked)
+    assert one.work.news == [Gone("x/9"), Changed("x")]
 
 
 def test_one_whose_token_is_not_known_is_found_by_its_id(one: Session) -> None:

@@ -339,19 +339,16 @@ class Acts:
 
     def remove(self, work: Work, queue: str, one: str, token: int | None, *, bury: bool) -> Steps[bool]:
         """Delete the own contender, and have it not come to stand any more."""
-        say, name = self._say, self._key(queue)
-        if token is None:
-            _, found = yield (say.lock(name), say.find(name, one, self._me))
-            yield from self._delete(work, name, [own for (own,) in found])
-            removed = bool(found)
-        else:
-            remove = say.remove(name, one, self._me, self._bell, token)
-            (reply,) = yield from self._locked({name: remove})
-            if bury and not say.changed(reply):
-                (reply,) = yield (remove,)  # a late copy of its join may have come before the lock
+        say, name, removed = self._say, self._key(queue), False
+        if token is not None:
+            (reply,) = yield from self._locked({name: say.remove(name, one, self._me, self._bell, token)})
             removed = bool(say.changed(reply))
             if removed:
                 self._tell(work, name, [token], Gone)
+        if token is None or (bury and not removed):  # a late copy of its join has a token of its own
+            _, found = yield (say.lock(name), say.find(name, one, self._me))
+            yield from self._delete(work, name, [own for (own,) in found])
+            removed = bool(found)
         if bury:
             yield (say.bury(one, GRAVE_US),)
         return removed

@@ -283,7 +283,7 @@ class Statements:
             .with_for_update(skip_locked=True)
         )
         self._delete = delete(contender).where(there, tokens)
-        self._remove: Any = delete(contender).where(same, contender.c.session == _given("me"))
+        self._remove: Any = delete(contender).where(same, one, contender.c.session == _given("me"))
         self._find = select(contender.c.token).where(same, contender.c.session == _given("me"))
         rewritten = (
             update(contender)
@@ -416,7 +416,7 @@ class Statements:
     def remove(self, queue: str, one: str, me: str, bell: str, token: int) -> Ask:
         """Delete the own contender, and notify, at the commit, all that watch it or the queue."""
         rings = self._rings(bell, [token, OBSERVERS], "g")
-        return Ask(self._remove, {"queue_": queue, "id_": one, "me_": me, **rings})
+        return Ask(self._remove, {"queue_": queue, "id_": one, "me_": me, "token_": token, **rings})
 
     def find(self, queue: str, one: str, me: str) -> Ask:
         """Read the token of the own contender."""
