@@ -47,6 +47,9 @@ class Mailbox(Protocol):
     def post(self, event: Event) -> None:
         """Deliver ``event``; callable from any thread, never blocks."""
 
+    def clear(self) -> None:
+        """Forget what has come so far; called by the one that receives."""
+
 
 class Request(Generic[T]):
     """One thing asked of a backend; ``reply = yield from request`` in a protocol."""

@@ -187,7 +187,7 @@ class Observer:
 
     Args:
         topic: What it observes.
-        mailbox: Where it is notified; that of the calls that wait for `next`.
+        mailbox: Where it is notified; that of the calls that wait for `next`, and for nothing else.
     """
 
     def __init__(self, topic: Topic, mailbox: Mailbox) -> None:
@@ -220,9 +220,10 @@ class Observer:
         Its caller keeps the number: so nothing is passed over if an interrupt strikes before that.
         """
         while True:
+            self._mailbox.clear()  # one that is late has a notification there of each state that it missed
+            self._notified = False  # as there
             if self._closed:
                 raise Over
-            self._notified = False  # as there
             self.topic.go_on()
             number, seen = self.topic.shown
             if number not in (0, after):

@@ -78,6 +78,10 @@ class ThreadMailbox:
         if (bell := self.bell) is not None:
             bell()
 
+    def clear(self) -> None:
+        """Forget what has come so far."""
+        self._events.clear()
+
     def receive(self, at_most_s: float | None) -> Event | None:
         """Wait for an event; None if none came in time."""
         source = self.source  # once: another thread may unset it

@@ -54,6 +54,10 @@ class Inbox:
         self._woken.append(self._key)
         self.shared.post(Stirred())
 
+    def clear(self) -> None:
+        """Forget what has come so far."""
+        self.events.clear()
+
 
 class Lane:
     """One program of a crew on its way.

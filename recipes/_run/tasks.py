@@ -67,6 +67,10 @@ class TaskMailbox:
             except RuntimeError:  # the loop is closed, and nobody waits
                 log.debug("an event came after its loop was closed")
 
+    def clear(self) -> None:
+        """Forget what has come so far."""
+        self._events.clear()
+
     def _deliver(self, event: Event) -> None:
         self._events.append(event)
         self._wake()

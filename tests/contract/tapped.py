@@ -222,6 +222,9 @@ class TappedMailbox:
     def post(self, event: Any) -> None:
         self._tap.deliver(event, self._inner.post)
 
+    def clear(self) -> None:
+        self._inner.clear()
+
     def _parked(self, behind: bool) -> AbstractContextManager[None]:
         first, self._has_waited = not self._has_waited, True
         return self._tap.parked(behind, first=first)

@@ -29,6 +29,9 @@ class Mail:
     def post(self, event: Any) -> None:
         pass
 
+    def clear(self) -> None:
+        pass
+
 
 def writing(*holds: HeldState) -> Writing:
     guards = tuple((hold, hold.mode) for hold in holds)

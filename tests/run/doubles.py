@@ -37,6 +37,9 @@ class Box:
     def post(self, event: Event) -> None:
         self.events.append(event)
 
+    def clear(self) -> None:
+        self.events.clear()
+
 
 class HandRuntime(Runtime):
     """The runtime without a driver: keeps what it is asked for."""

@@ -44,6 +44,9 @@ class Mailbox:
         if self.task is not None:
             self.task.wake()
 
+    def clear(self) -> None:
+        self.events.clear()
+
 
 class SimRuntime(Runtime):
     """The runtime of one simulated client: everything of the real one that does not wait."""

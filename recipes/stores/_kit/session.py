@@ -36,6 +36,9 @@ class _Nobody(Mailbox):
     def post(self, event: Event) -> None:
         """Drop it."""
 
+    def clear(self) -> None:
+        """Forget nothing: nothing is kept."""
+
 
 NOBODY = _Nobody()
 
