@@ -60,6 +60,7 @@ __all__ = [
 T = TypeVar("T")
 DISTURBED_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
+MOST_DOUBLED = 10  # a float has its limits
 
 
 def _let_wait(waiting: Ahead) -> bool:
@@ -481,7 +482,7 @@ def calm(event: Event | None, disturbed: int) -> Program[int]:
         return 0
     disturbed += 1
     if disturbed > 1:
-        yield from Wait(min(DISTURBED_PAUSE_S * 2**disturbed, LONGEST_PAUSE_S))
+        yield from Wait(min(DISTURBED_PAUSE_S * 2 ** min(disturbed, MOST_DOUBLED), LONGEST_PAUSE_S))
     return disturbed
 
 

@@ -32,6 +32,7 @@ from recipes._programs.queueing import (
     Attempt,
     acquire,
     at_once,
+    calm,
     downgrade,
     open_session,
     release,
@@ -290,6 +291,12 @@ def test_a_way_that_breaks_again_and_again_is_not_hurried() -> None:
     expected = [None, *(at_most for p in pauses for at_most in (None, p)), None, None, None]
     assert asked == expected, "none before the first re-read, and none once it was quiet"
     assert middle(played)[:8] == ["Emit", "Watch", "Wait", "Check", "Wait", "Wait", "Check", "Wait"]
+
+
+def test_a_way_that_breaks_for_hours_is_waited_for() -> None:
+    """It ended with an OverflowError, after some 1,000 breaks: a connection that is cut every 5 s, say."""
+    played = play(calm(Disturbed(), 5000), Script(Wait=None))
+    assert (played.ops, played.result) == ([Wait(1.0)], 5001)
 
 
 def test_reread_without_the_own_contender_looks() -> None:
