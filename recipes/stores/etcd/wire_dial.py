@@ -44,6 +44,7 @@ class Endpoints:
         self.several = len(self.all) > 1
         self._at = 0
         self._slow_s = 0.0
+        self._silent_s = self._silent_to = 0.0  # for how long the current one left short calls unanswered
 
     def current(self) -> Endpoint:
         """Return the server to ask next."""
@@ -59,12 +60,16 @@ class Endpoints:
     def answered(self, attempt: Attempt, now: float) -> None:
         """Take note of how long an answer takes."""
         self._slow_s = max(now - attempt.began, self._slow_s / 2)
+        if attempt.endpoint == self.current():
+            self._silent_s = 0.0
 
     def unanswered(self, attempt: Attempt, now: float) -> None:
-        """Leave the server of ``attempt``, unless that hardly gave it any time."""
-        waited_s = now - attempt.began
+        """Leave the server of ``attempt``, unless that and those before it hardly gave it any time."""
         if now >= attempt.until:  # else it is not there, or says itself that it cannot serve
-            if waited_s < SHORTEST_SHARE_S:
+            if attempt.endpoint == self.current():
+                self._silent_s += max(0.0, now - max(attempt.began, self._silent_to))
+                self._silent_to = now
+            if max(now - attempt.began, self._silent_s) < SHORTEST_SHARE_S:
                 return
             self._slow_s = max(self._slow_s, attempt.until - attempt.began)
         self.failed(attempt.endpoint)
@@ -76,4 +81,4 @@ class Endpoints:
         """
         at = self._at
         if self.all[at] == endpoint:
-            self._at = (at + 1) % len(self.all)
+            self._at, self._silent_s = (at + 1) % len(self.all), 0.0

@@ -50,6 +50,44 @@ def test_a_call_that_had_no_time_blames_nobody() -> None:
     assert endpoints.current() == Endpoint("a", 1)
 
 
+def ask(endpoints: Endpoints, began: float, until: float, *, answers: bool = False) -> Endpoint:
+    """Ask the current server in a short time; return which is current then."""
+    attempt = endpoints.attempt(began, until)
+    assert attempt.until == until
+    (endpoints.answered if answers else endpoints.unanswered)(attempt, until)
+    return endpoints.current()
+
+
+def test_short_calls_one_after_another_leave_a_silent_server() -> None:
+    """Where the request timeout is short there are no others: nothing was granted, and others served."""
+    endpoints = several()
+    assert ask(endpoints, 100.0, 100.2) == Endpoint("a", 1)
+    assert ask(endpoints, 105.0, 105.2) == Endpoint("b", 2)
+    assert ask(endpoints, 106.0, 106.2) == Endpoint("b", 2), "the next one has its time, too"
+    assert ask(endpoints, 106.2, 106.25, answers=True) == Endpoint("b", 2)
+    assert ask(endpoints, 107.0, 107.2) == Endpoint("b", 2), "an answer ends its silence"
+    assert ask(endpoints, 108.0, 108.2) == Endpoint("c", 3)
+
+
+def test_short_calls_at_one_time_are_no_more_than_one() -> None:
+    endpoints = several()
+    for until in (100.1, 100.1, 100.2, 100.2, 100.2):
+        assert ask(endpoints, 100.0, until) == Endpoint("a", 1)
+    for at in (101.0, 102.0, 103.0):
+        assert ask(endpoints, at, at) == Endpoint("a", 1), "they had no time"
+
+
+def test_what_another_server_does_says_nothing_of_the_current_one() -> None:
+    endpoints = several()
+    late = endpoints.attempt(99.9, 100.1)
+    endpoints.failed(Endpoint("a", 1))
+    assert ask(endpoints, 100.0, 100.2) == Endpoint("b", 2)
+    endpoints.unanswered(late, 100.3)
+    endpoints.answered(late, 100.4)
+    assert endpoints.current() == Endpoint("b", 2)
+    assert ask(endpoints, 101.0, 101.2) == Endpoint("c", 3)
+
+
 def test_where_all_are_slow_nobody_is_left_for_it() -> None:
     endpoints = several()
     slow = endpoints.attempt(100.0, 103.0)
