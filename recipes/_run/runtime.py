@@ -302,7 +302,9 @@ class Runtime(ABC):
     def cleaned(self, job: Job) -> None:
         """A job is done."""
         session = job.session
-        if job.ends_session and session.protocol.lives_on:
+        if (
+            job.ends_session and session.protocol.lives_on and session.clock is not None
+        ):  # else no write is its
             self._living_on[id(session)] = None, session
             self._living()  # those before it may have had their time
         self.cleaning.pop(id(job), None)
@@ -318,9 +320,8 @@ class Runtime(ABC):
         for one, (until, session) in self._living_on.copy().items():
             if until is not None and until <= now:
                 self._living_on.pop(one, None)
-            elif until is None and answers and session is not current:
-                ttl_s = self.settings.session_timeout_s if session.clock is None else session.clock.ttl_s
-                self._living_on[one] = now + LIVES_ON * ttl_s, session
+            elif until is None and answers and session is not current and session.clock is not None:
+                self._living_on[one] = now + LIVES_ON * session.clock.ttl_s, session
         return [session for _, session in self._living_on.copy().values()]
 
     def was_refused(self, job: Job) -> None:
@@ -354,8 +355,10 @@ class Runtime(ABC):
         return [job for job in list(self.cleaning.values()) if not job.ends_session]
 
     def renewing(self) -> None:
-        """See, as the session is renewed, to what an interrupt has left undone."""
+        """See, as the session is renewed, to what an interrupt has left undone, and to what had its time."""
         self.sweep()
+        if self._living_on:
+            self._living()
 
     def let_go(self, released: list[HeldState], now: float) -> None:
         """Tell, at the end of closing, the calls in progress, and about the grants that were held."""

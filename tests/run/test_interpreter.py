@@ -12,6 +12,7 @@ from recipes._contract.deadline import NEVER, Deadline, Expired
 from recipes._contract.operations import Entry, Snapshot, Ticket
 from recipes._contract.wakeups import Changed, Disturbed, Gone, HandedOn, LocallyGone
 from recipes._programs import steps
+from recipes._programs.cleaner import Job, clean
 from recipes._programs.session import OpenFailed, SessionEvent
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._run.interpreter import END_UNBORN_WITHIN_S, Receive, interpret
@@ -19,6 +20,7 @@ from recipes._run.retries import LONGEST_PAUSE_S
 from recipes.errors import ClientClosed, SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.events import Transition
 from recipes.stores._kit.queue import Command
+from tests.programs.stepping import Script, play
 from tests.run.doubles import HandRuntime
 
 TICKET = Ticket("q", "lock", "id-1")
@@ -667,6 +669,28 @@ def test_every_try_to_open_has_a_connection_of_its_own_and_the_unborn_session_is
     ]
     run.answer(ops.Opened("s2", 15.0))
     assert run.done
+
+
+@pytest.mark.parametrize("ending", [CUT, StoreRefused("s", "no")])
+def test_sessions_that_never_began_are_not_kept(runtime: HandRuntime, ending: Exception) -> None:
+    """Each try was, as long as only locks were used: a day without a store left 100,000 sessions."""
+    for _ in range(3):
+        runtime.schedule(job := Job(runtime.new_session(), None, within_s=END_UNBORN_WITHIN_S))
+        assert play(clean(job), Script(End=ending)).result
+        runtime.cleaned(job)
+    assert runtime.ended_here() == []
+
+
+def test_a_session_that_may_live_on_is_kept_for_its_time_alone(runtime: HandRuntime) -> None:
+    before = runtime.live()
+    before.protocol.lives_on = True
+    runtime.cleaned(Job(before, None))
+    assert runtime.ended_here() == [before]
+    runtime.live()
+    runtime.renewing()
+    runtime.clock.time += 2.1 * 15
+    runtime.renewing()
+    assert runtime._living_on == {}, "though nobody asked which there are"
 
 
 def test_a_session_that_ends_before_it_was_used_is_tried_again_by_the_policy(runtime: HandRuntime) -> None:
