@@ -913,6 +913,26 @@ def test_what_etcd_denied_leaves_nothing_to_withdraw(etcd: EtcdProtocol) -> None
     assert not etcd._denied | etcd._in_doubt
 
 
+def test_what_etcd_denied_as_it_was_counted_leaves_nothing_to_withdraw(etcd: EtcdProtocol) -> None:
+    two = permits(2)
+    with pytest.raises(StoreDenied):
+        probe(etcd, (DENIED,), rule=two)
+    assert feed(etcd.withdraw(Withdraw(TICKET), CONTEXT)) == []
+    unanswered(etcd)
+    with pytest.raises(StoreDenied):
+        probe(etcd, (DENIED,), rule=two, context=AGAIN)
+    assert txn(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)[0]) == BURIES, "the first may land"
+    assert not etcd._denied | etcd._in_doubt
+
+
+def test_what_was_denied_and_stands_in_the_end_is_withdrawn(etcd: EtcdProtocol) -> None:
+    with pytest.raises(StoreDenied):
+        enqueue(etcd, DENIED)
+    assert enqueue(etcd, put(found((KEY, 50)))).result.mine == MINE
+    assert len(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), GONE)) == 1
+    assert not etcd._denied | etcd._in_doubt
+
+
 @pytest.mark.parametrize("how", ["enqueue", "probe"])
 def test_a_contender_that_took_the_last_room_stands_though_it_was_refused(
     etcd: EtcdProtocol, how: str

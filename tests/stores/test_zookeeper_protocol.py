@@ -253,6 +253,46 @@ def test_one_that_is_made_where_nothing_may_be_listed_is_taken_back(zk: ZooKeepe
         asking.throw(gone) if gone else asking.send(None)
 
 
+REFUSALS: dict[str, list[Any]] = {
+    "the node": [(NO_AUTH, NO_AUTH)],
+    "the node above": [(NoNode(), NoNode()), (None, NO_AUTH)],
+    "the listing": [((OWN, STAT), NO_AUTH), None],
+}
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_what_was_refused_leaves_nothing_to_withdraw(zk: ZooKeeperProtocol, refused: str) -> None:
+    """Each was withdrawn, and that refused, once a second for as long as the session lasted."""
+    with pytest.raises(StoreRefused):
+        enqueue(zk, *REFUSALS[refused])
+    assert (steps := feed(zk.withdraw(Withdraw(TICKET), CONTEXT))) == []
+    assert steps.result is False
+    assert not zk._unmade
+
+
+def test_a_probe_that_was_refused_leaves_nothing_to_withdraw(zk: ZooKeeperProtocol) -> None:
+    with pytest.raises(StoreRefused):
+        probe(zk, (NO_AUTH,))
+    assert feed(zk.withdraw(Withdraw(TICKET), CONTEXT)) == []
+    assert not zk._unmade
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_what_was_refused_as_it_was_asked_again_may_stand(zk: ZooKeeperProtocol, refused: str) -> None:
+    with pytest.raises(StoreRefused):
+        enqueue(zk, (None, ()), *REFUSALS[refused], context=AGAIN)
+    assert feed(zk.withdraw(Withdraw(TICKET), CONTEXT), (None, (node(5),)), None).result is True
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_what_stands_in_the_end_is_withdrawn(zk: ZooKeeperProtocol, refused: str) -> None:
+    with pytest.raises(StoreRefused):
+        enqueue(zk, *REFUSALS[refused])
+    with pytest.raises(StoreUnavailable):
+        enqueue(zk, CUT)
+    assert feed(zk.withdraw(Withdraw(TICKET), CONTEXT), (None, (node(5),)), None).result is True
+
+
 def test_enqueue_in_a_session_that_is_not_this_one(zk: ZooKeeperProtocol) -> None:
     with pytest.raises(SessionLost, match="earlier session"):
         enqueue(zk, ((OWN, Stat(500, 99, 0)), (node(5),)))

@@ -222,7 +222,13 @@ class EtcdProtocol(ValuesProtocol):
     def _probe_deep(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Look first where a comparison cannot count; the program withdraws if it came too late."""
         ticket, rule = op.ticket, op.rule
-        parts = yield from self._together(self._nearest(ticket.queue, rule, before=None))
+        try:
+            parts = yield from self._together(self._nearest(ticket.queue, rule, before=None))
+        except StoreDenied:
+            if ticket.id not in self._in_doubt:
+                self._in_doubt.add(ticket.id)
+                self._denied.add(ticket.id)
+            raise
         ahead = self._contenders(ticket.queue, [kv for part in parts for kv in codec.keys(part)])
         if not context.again and rule.blockers(ahead):
             return None
@@ -384,7 +390,8 @@ class EtcdProtocol(ValuesProtocol):
         The reply to a refusal has the own key, the anchor, and ``otherwise``. The contender is in doubt
         from before the store is asked, until it has answered all that was asked.
         """
-        doubted = ticket.id in self._in_doubt
+        doubted = ticket.id in self._in_doubt and ticket.id not in self._denied
+        self._denied.discard(ticket.id)
         self._in_doubt.add(ticket.id)
         absent = [*nobody, codec.compare_absent(key), codec.compare_absent(self._tombstone(ticket))]
         put = codec.put(key, pack(ticket.queue, "", ticket.owner, ticket.data), self._lease)

@@ -100,6 +100,7 @@ class ZooKeeperProtocol(Values):
         self._timeout_s = 0.0
         self._own_watched: set[str] = set()
         self._own_before: set[str] = set()  # those watched before these became many
+        self._unmade: set[str] = set()  # contenders that were refused before a node was made, until withdrawn
 
     # The session.
 
@@ -137,9 +138,14 @@ class ZooKeeperProtocol(Values):
         )
         listing = Children(self._layout.queue(ticket.queue))
         for _ in range(PARENT_TRIES):
+            self._unmade.discard(ticket.id)
             created, names = yield from Batch((create, listing))
+            made = not isinstance(created, NoNode | StoreRefused)
             if isinstance(names, StoreRefused) and not isinstance(created, Exception):
                 yield from self._delete(created[0], again=True)  # nobody who may not list could find it
+                made = False
+            if not made and not context.again:
+                self._unmade.add(ticket.id)
             if not isinstance(created, NoNode):
                 (path, stat), names = self._answers((created, names))
                 self._check_owner(stat)
@@ -151,15 +157,24 @@ class ZooKeeperProtocol(Values):
     def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Look first: nothing is written while somebody blocks."""
         if not context.again:
-            (names,) = yield from self._together((Children(self._layout.queue(op.ticket.queue)),))
-            children = self._layout.children(names or ())
-            self._notice(op.ticket.queue, names or (), children)
-            if dubious(children):
-                children = yield from self._by_czxid(op.ticket.queue, children)
-            ahead = self._visible(op.ticket.queue, op.rule, children)[: op.rule.reach]
-            if op.rule.blockers((yield from self._with_states(op.ticket.queue, ahead, op.rule))):
+            try:
+                blocked = yield from self._blocked(op)
+            except StoreRefused:
+                self._unmade.add(op.ticket.id)
+                raise
+            if blocked:
                 return None
         return (yield from self._enqueue(Enqueue(op.ticket, op.rule), context, minding=True))
+
+    def _blocked(self, op: Probe) -> Steps[bool]:
+        """Return whether anybody would stand in the way."""
+        (names,) = yield from self._together((Children(self._layout.queue(op.ticket.queue)),))
+        children = self._layout.children(names or ())
+        self._notice(op.ticket.queue, names or (), children)
+        if dubious(children):
+            children = yield from self._by_czxid(op.ticket.queue, children)
+        ahead = self._visible(op.ticket.queue, op.rule, children)[: op.rule.reach]
+        return bool(op.rule.blockers((yield from self._with_states(op.ticket.queue, ahead, op.rule))))
 
     def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
         """Get each target with a watch: it is there, or it is not, and nothing falls between."""
@@ -210,6 +225,9 @@ class ZooKeeperProtocol(Values):
         """Delete the own node; where its name is not known, find it behind a ``sync``."""
         if op.entry is not None:
             return (yield from self._delete(op.entry.ref, again=context.again))
+        if op.ticket.id in self._unmade:  # to look for it would be refused as well, again and again
+            self._unmade.discard(op.ticket.id)
+            return False
         removed = context.again
         _, names = yield from self._together((Sync("/"), Children(self._layout.queue(op.ticket.queue))))
         for name in names or ():
