@@ -136,7 +136,7 @@ class MemoryServer:
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of one call."""
-        if not self.watches:  # nobody's; those of this call were made in it
+        if not self.watches.knows(mailbox):  # those of this call were made in it
             return
         with section.mark, self._lock:
             self.watches.forget(mailbox)

@@ -7,16 +7,21 @@ from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted
 
 __all__ = ["Subscriptions"]
 
+MANY = 32
+"""With so many references, and each time they have doubled, a mailbox forgets those it was notified of."""
+
 
 class Subscriptions:
     """The watches of one connection, or of one store in this process; each notifies once.
 
     Safe from any thread without a lock, which an interrupt could leave taken: each step is one dict
-    operation, and `add` looks again after it has written.
+    operation, and `add` looks again after it has written. What a mailbox has subscribed to is noted by its
+    own thread alone, also when it was notified of that.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[Mailbox, None]] = {}
+        self._of: dict[Mailbox, dict[str, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -25,7 +30,12 @@ class Subscriptions:
         return ref in self._waiting
 
     def add(self, mailbox: Mailbox, ref: str) -> None:
-        """Have ``mailbox`` notified of this contender, or this queue."""
+        """Have ``mailbox`` notified of this contender, or this queue; until `forget`."""
+        of = self._of.setdefault(mailbox, {})
+        if len(of) >= MANY and not len(of) & (len(of) - 1):
+            for one in [one for one in of if mailbox not in self._waiting.get(one, ())]:
+                of.pop(one, None)
+        of[ref] = None
         while True:
             waiting = self._waiting.setdefault(ref, {})
             waiting[mailbox] = None
@@ -34,11 +44,18 @@ class Subscriptions:
 
     def forget(self, mailbox: Mailbox) -> None:
         """Notify this mailbox no more."""
-        for ref, waiting in list(self._waiting.items()):
+        for ref in self._of.pop(mailbox, ()):
+            waiting = self._waiting.get(ref)
+            if waiting is None:
+                continue
             waiting.pop(mailbox, None)
             if not waiting:
                 for other in list(self._waiting.pop(ref, ())):  # those that came in between may miss news
                     other.post(Disturbed())
+
+    def knows(self, mailbox: Mailbox) -> bool:
+        """Return whether it has subscribed to anything, and was not forgotten."""
+        return mailbox in self._of
 
     def refs(self) -> tuple[str, ...]:
         """Return what is watched."""
