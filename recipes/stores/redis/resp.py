@@ -18,7 +18,7 @@ from recipes.stores.redis.requests import Word
 __all__ = ["CLOSED", "INCOMPLETE", "Replies", "packed"]
 
 CLOSED = "the server closed the connection"
-SHOWN = 80
+SHOWN, DEEPEST = 80, 64
 
 _error_of: Callable[[str], Exception] = BaseParser.parse_error
 
@@ -49,6 +49,8 @@ class Replies:
 
     def __init__(self) -> None:
         self._data = bytearray()
+        self._at = 0  # up to where it was read
+        self._open: list[tuple[list[Any], int]] = []  # arrays of which a part is there, and their lengths
 
     def __bool__(self) -> bool:
         return bool(self._data)
@@ -64,43 +66,52 @@ class Replies:
             redis.RedisError: The server says that it cannot serve, or it does not speak RESP2.
         """
         try:
-            reply, end = _reply(self._data, 0)
-        except EOFError:
-            return INCOMPLETE
-        except (ValueError, RecursionError):
-            said = f"the server does not speak RESP2: {bytes(self._data[:SHOWN])!r}"
-            raise InvalidResponse(said) from None
-        del self._data[:end]
-        return reply
+            return self._read()
+        except ValueError:
+            shown = bytes(self._data[self._at : self._at + SHOWN])
+            raise InvalidResponse(f"the server does not speak RESP2: {shown!r}") from None
 
-
-def _reply(data: bytearray, start: int) -> tuple[Any, int]:
-    """Return the reply that begins there, and where it ends; EOFError if it does not."""
-    line = data.find(b"\r\n", start)
-    if line < 0:
-        raise EOFError
-    kind, said, end = data[start], data[start + 1 : line], line + 2
-    if kind == 58:
-        return int(said), end
-    if kind == 36:
-        stop = end + int(said)
-        if stop < end:
-            return None, end
-        if len(data) < stop + 2:
-            raise EOFError
-        return bytes(data[end:stop]), stop + 2
-    if kind == 42:
-        count = int(said)
-        found: list[Any] = []
-        for _ in range(count):
-            one, end = _reply(data, end)
-            found.append(one)
-        return found if count >= 0 else None, end
-    if kind == 43:
-        return bytes(said), end
-    if kind != 45:
-        raise ValueError("no reply begins so")
-    error = _error_of(said.decode("utf-8", "replace"))
-    if not isinstance(error, ResponseError):
-        raise error
-    return error, end
+    def _read(self) -> Any:  # noqa: PLR0912 - a call for each kind would take longer than what it reads
+        data, opened = self._data, self._open
+        while (line := data.find(b"\r\n", self._at)) >= 0:
+            kind, said, end = data[self._at], data[self._at + 1 : line], line + 2
+            one: Any = None
+            if kind == 58:
+                one = int(said)
+            elif kind == 36:
+                size = int(said)
+                if size >= 0:
+                    stop = end + size
+                    if len(data) < stop + 2:
+                        return INCOMPLETE
+                    one, end = bytes(data[end:stop]), stop + 2
+            elif kind == 42:
+                size = int(said)
+                if size > 0:
+                    if len(opened) == DEEPEST:
+                        raise ValueError("no reply is nested so deep")
+                    opened.append(([], size))
+                    self._at = end
+                    continue
+                one = None if size else []
+            elif kind == 43:
+                one = bytes(said)
+            elif kind == 45:
+                one = _error_of(said.decode("utf-8", "replace"))
+                if not isinstance(one, ResponseError):
+                    raise one
+            else:
+                raise ValueError("no reply begins so")
+            self._at = end
+            while opened:
+                found, size = opened[-1]
+                found.append(one)
+                if len(found) < size:
+                    break
+                one = found
+                opened.pop()
+            else:
+                del data[:end]
+                self._at = 0
+                return one
+        return INCOMPLETE

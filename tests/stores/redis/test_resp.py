@@ -68,6 +68,29 @@ def test_replies_are_read_in_whatever_pieces_they_arrive(replies: list[Any], dat
     assert not reader
 
 
+class Counted(bytearray):
+    """Bytes that count how often a line is looked for."""
+
+    looked = 0
+
+    def find(self, *args: Any) -> int:
+        self.looked += 1
+        return super().find(*args)
+
+
+@pytest.mark.parametrize("reply", [[[b"x" * 90, 7]] * 1000, [[b"x" * 500_000, 7]] * 3])
+def test_a_long_reply_is_read_once_in_however_many_pieces_it_arrives(reply: Any) -> None:
+    """It was read from its beginning with each: 10,000 members fifteen times, while an event loop stood."""
+    text, reader, pieces = sent(reply), Replies(), 0
+    reader._data = Counted()
+    for start in range(0, len(text), 1000):
+        assert reader.take() is INCOMPLETE
+        reader.feed(text[start : start + 1000])
+        pieces += 1
+    assert reader.take() == reply
+    assert reader._data.looked <= text.count(b"\r\n") + pieces + 1
+
+
 def test_what_is_not_taken_yet_is_known() -> None:
     reader = Replies()
     reader.feed(b"+OK\r\n+P")
