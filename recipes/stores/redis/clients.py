@@ -10,7 +10,7 @@ from typing import Any
 
 from recipes._record import record
 from recipes.stores.redis.access import Access
-from recipes.stores.redis.places import Address, Place, place_of
+from recipes.stores.redis.places import Address, Place, Remap, place_of
 
 __all__ = ["Known", "known_client"]
 
@@ -52,7 +52,9 @@ def known_client(client: Any, *, asynchronous: bool) -> Known:
         options = client.connection_kwargs if for_asyncio else manager.connection_kwargs
         encrypted = _encrypts(options.get("connection_class")) or bool(options.get("ssl"))
         nodes = {**manager.nodes_cache, **manager.startup_nodes}.values()
-        return _known(kind, [(node.host, int(node.port)) for node in nodes], options, encrypted=encrypted)
+        addresses = [(node.host, int(node.port)) for node in nodes]
+        remap = getattr(manager, "address_remap", None)  # not before redis-py 5.1
+        return _known(kind, addresses, options, encrypted=encrypted, remap=remap)
     pool = client.connection_pool
     options, encrypted = pool.connection_kwargs, _encrypts(pool.connection_class)
     if not hasattr(pool, "sentinel_manager"):
@@ -99,7 +101,8 @@ def _known(
     encrypted: bool,
     master: str = "",
     sentinels: tuple[Access, ...] = (),
+    remap: Remap | None = None,
 ) -> Known:
     scheme = f"{'rediss' if encrypted else 'redis'}{kind and '+'}{kind}"
     access = Access.of_client(options, encrypted=encrypted)
-    return Known(scheme, kind, place_of(kind, servers, master, sentinels), access)
+    return Known(scheme, kind, place_of(kind, servers, master, sentinels, remap), access)

@@ -7,7 +7,7 @@ that stands for it. Both transports drive the same generators.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from redis.crc import key_slot
@@ -18,10 +18,23 @@ from recipes.errors import StoreDenied, StoreError, StoreRefused, StoreUnavailab
 from recipes.stores.redis.access import Access
 from recipes.stores.urls import written
 
-__all__ = ["Address", "Ask", "Cluster", "Finding", "One", "Place", "Redirected", "Sentinels", "place_of"]
+__all__ = [
+    "Address",
+    "Ask",
+    "Cluster",
+    "Finding",
+    "One",
+    "Place",
+    "Redirected",
+    "Remap",
+    "Sentinels",
+    "place_of",
+]
 
 T = TypeVar("T")
 Address = tuple[str, int]
+Remap = Callable[[Address], Address]
+"""Returns where a node is reached, by the address that the cluster knows it by."""
 SLOTS = 16384
 
 
@@ -181,8 +194,9 @@ class Sentinels(Place):
 class Cluster(Place):
     """The nodes of a cluster, by the slots of their keys; the map is read when wanted, and when wrong."""
 
-    def __init__(self, servers: Sequence[Address]) -> None:
+    def __init__(self, servers: Sequence[Address], remap: Remap | None = None) -> None:
         super().__init__(servers, store="redis+cluster")
+        self._remap = remap
         self._ranges: list[tuple[int, int, Address]] = []
         self._stale = True
         self._nodes = list(servers)  # all that are known, replicas too; the one to ask first comes first
@@ -216,7 +230,11 @@ class Cluster(Place):
         host, _, port = rest[1].rpartition(":")
         if kind == "MOVED":
             self._stale = True
-        return Redirected((host or asked[0], int(port)), once=kind == "ASK")
+        return Redirected(self._reached((host or asked[0], int(port))), once=kind == "ASK")
+
+    def _reached(self, address: Address) -> Address:
+        """Return where a node is reached that the cluster knows by this address."""
+        return address if self._remap is None else self._remap(address)
 
     def tag_of(self, address: Address) -> str:
         """Return a tag whose slot the node has."""
@@ -234,7 +252,8 @@ class Cluster(Place):
                 continue
             ranges, nodes = [], [node]
             for first, last, *members in found:
-                addresses = [(_text(host) or node[0], int(port)) for host, port, *_ in members]
+                known = [(_text(host) or node[0], int(port)) for host, port, *_ in members]
+                addresses = [*map(self._reached, known)]
                 ranges.append((int(first), int(last), addresses[0]))
                 nodes += addresses
             self._ranges, self._stale = ranges, False  # in this order: several threads may read
@@ -245,12 +264,24 @@ class Cluster(Place):
 
 
 def place_of(
-    kind: str, servers: Sequence[Address], master: str = "", accesses: Sequence[Access] = ()
+    kind: str,
+    servers: Sequence[Address],
+    master: str = "",
+    accesses: Sequence[Access] = (),
+    remap: Remap | None = None,
 ) -> Place:
-    """Return the place that a URL, or a client, names; the last two arguments are for Sentinel."""
+    """Return the place that a URL, or a client, names.
+
+    Args:
+        kind: What follows ``+`` in the scheme.
+        servers: Their addresses.
+        master: The name of the master, for Sentinel.
+        accesses: How to log in at those that name it, likewise.
+        remap: For a cluster; None: its nodes are reached where it says.
+    """
     if kind == "sentinel":
         return Sentinels(servers, master, accesses)
-    return Cluster(servers) if kind else One(servers)
+    return Cluster(servers, remap) if kind else One(servers)
 
 
 def named(address: Address) -> str:

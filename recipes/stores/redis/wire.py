@@ -59,6 +59,7 @@ MARGIN_S = 0.5
 """How much earlier than its request ``WAIT`` ends: a server answers it up to 0.1 s late."""
 NEWS_S = 1.0
 NEVER = "0" * 40
+LEARNED = "role", "uptime_in_seconds", "run_id", "master_replid"
 
 
 @record
@@ -463,6 +464,11 @@ class Wire:
         asked = [("INFO", "server"), ("INFO", "replication"), ("TIME",)]
         said = self._accepted(link, (yield from self._sent(link, asked, unsent=True)))
         known = facts(said[0]) | facts(said[1])
+        missing = [one for one in LEARNED if one not in known]
+        if missing:
+            link.close()
+            said_not = f"its INFO does not say {' and '.join(missing)}, by which it is known when it grants"
+            raise StoreRefused(self._settings.label, said_not)
         now_us = int(said[2][0]) * 1_000_000 + int(said[2][1])
         if known["role"] != "master":
             link.close()

@@ -86,6 +86,14 @@ def test_a_cluster_is_known_by_all_nodes_that_the_client_knows() -> None:
     assert made._settings.access.options["password"] == "x"
 
 
+@pytest.mark.parametrize("remap", [None, lambda address: ("127.0.0.1", address[1])])
+def test_the_nodes_of_a_cluster_are_reached_as_the_client_reaches_them(remap: Any) -> None:
+    client = redis.asyncio.RedisCluster(host="h", port=1, address_remap=remap)
+    place: Any = backend_of(client, asynchronous=True, replicas=1)._settings.place
+    moved = place.redirected("MOVED 1 10.0.0.1:2", ("h", 1))
+    assert moved.address == ("10.0.0.1" if remap is None else "127.0.0.1", 2)
+
+
 def test_a_blocking_cluster_is_known_by_what_its_manager_has() -> None:
     client: Any = object.__new__(redis.RedisCluster)  # whose constructor asks its servers
     node = SimpleNamespace(host="h", port=1)

@@ -230,6 +230,18 @@ def test_moved_and_ask_say_where_a_key_is() -> None:
     assert place.redirected("MOVED", A) is None
 
 
+def test_nodes_are_reached_where_the_client_has_them() -> None:
+    """Behind a tunnel, say: they know each other by addresses that nobody else reaches."""
+    inside = [[0, 8000, [b"10.0.0.1", 1, b"id"]], [8001, 16383, [b"10.0.0.2", 2, b"id"]]]
+    place = Cluster([A], lambda address: ("127.0.0.1", 7000 + address[1]))
+    found, asked = drive(place.server_of(LOW), replies({A: inside}))
+    assert found == ("127.0.0.1", 7001)
+    assert place.tag_of(found)
+    assert drive(place.masters(), replies({A: GONE, found: inside}))[0] == [found, ("127.0.0.1", 7002)]
+    assert place.redirected("ASK 1 10.0.0.2:2", found) == Redirected(("127.0.0.1", 7002), once=True)
+    assert [ask.address for ask in asked] == [A]
+
+
 def test_nodes_that_know_of_no_slots_are_passed_over() -> None:
     with pytest.raises(StoreUnavailable, match="node a:1: it knows of no slots"):
         drive(Cluster([A]).server_of("x"), replies({A: []}))

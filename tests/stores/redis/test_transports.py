@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -666,6 +667,17 @@ def test_a_server_whose_slot_for_that_has_gone_elsewhere_is_known_there(connect:
         assert (["ASKING"] in other.heard) == (how == "ASK")
         assert api.ask(RUN) == b"done"
         assert len(redis.heard_first("CLUSTER")) == (1 if how == "ASK" else 2), "the map is read anew"
+
+
+@pytest.mark.parametrize("missing", ["role", "uptime_in_seconds", "run_id", "master_replid"])
+def test_a_server_that_does_not_say_what_it_is_known_by_is_refused(connect: Connect, missing: str) -> None:
+    """A service that is like Redis, say; it was a KeyError."""
+    with Redis(EVALSHA="done") as redis:
+        redis.facts = {kind: re.sub(f"{missing}:.*\r\n", "", said) for kind, said in redis.facts.items()}
+        error = raised(connect(redis.port, grace_s=20.0), RUN)
+        assert isinstance(error, StoreRefused)
+        assert f"its INFO does not say {missing}" in str(error)
+        assert not redis.heard_first("EVALSHA")
 
 
 def test_a_server_that_cannot_be_known_elsewhere_grants_nothing(
