@@ -134,7 +134,8 @@ class FileGate:
     def _inside(self, asking: Pass) -> Generator[None, None, None]:
         import fcntl  # noqa: PLC0415 - not on every platform
 
-        mine = str(self._fence), os.getpid(), threading.get_ident()
+        # The thread of the system: the lock of the file stops all greenlets of gevent in it.
+        mine = str(self._fence), os.getpid(), threading.get_native_id()
         if mine in _ADMITTED:
             raise RuntimeError(
                 f"this thread is already inside the gate of {self.path} and would wait for itself; read and "

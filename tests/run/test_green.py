@@ -120,6 +120,13 @@ def test_a_program_under_gevent_holds_and_waits(tmp_path: Path) -> None:
     assert said.stdout == "granted\n", said.stderr
 
 
+def test_a_greenlet_that_asks_a_gate_inside_of_another_is_refused(tmp_path: Path) -> None:
+    """It waited for the lock of the file, and with it the thread in which the other would have left."""
+    program = [sys.executable, "-m", "tests.run.greenlets_at_a_gate", f"{tmp_path}/catalog"]
+    said = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert said.stdout.startswith("this thread is already inside the gate of"), said.stderr
+
+
 def test_a_program_that_gevent_patches_late_keeps_what_it_entered() -> None:
     program = [sys.executable, "-m", "tests.run.late_greenlets"]
     said = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
