@@ -178,6 +178,11 @@ def code_of(error: Any) -> str | int | None:
     first = error.args[0] if getattr(error, "args", ()) else None
     if isinstance(first, int) and not isinstance(error, OSError):
         return first
+    if isinstance(first, dict) and isinstance(first.get("C"), str):  # pg8000
+        return str(first["C"])
+    number = getattr(error, "errno", None)
+    if isinstance(number, int) and not isinstance(error, OSError):  # MariaDB's own driver
+        return number
     for name in ("sqlstate", "pgcode"):
         state = getattr(error, name, None)
         if isinstance(state, str):
@@ -202,6 +207,8 @@ def _said(error: Any) -> str:
     if isinstance(error, OSError):
         return describe(error)
     number, *more = getattr(error, "args", None) or [None]
+    if isinstance(number, dict) and "M" in number:
+        return str(number["M"])
     if more and isinstance(number, int):
         return " ".join(str(more[0]).split()) or type(error).__name__
     text = str(error)

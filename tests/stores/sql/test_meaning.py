@@ -31,6 +31,19 @@ def mysql(number: int) -> Exception:
     return pymysql.err.OperationalError(number, "said")
 
 
+def pg8000(sqlstate: str) -> Exception:
+    """An error as pg8000 raises it: with what the server sent, by the letters of the protocol."""
+    return Exception({"S": "ERROR", "C": sqlstate, "M": "said"})
+
+
+class MariaDbError(Exception):
+    """An error as MariaDB's own driver raises it: words, with the number beside them."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("said")
+        self.errno, self.sqlstate = number, "HY000"
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -48,6 +61,12 @@ def mysql(number: int) -> Exception:
         (mysql(4151), StoreDenied),
         (mysql(1130), StoreDenied),
         (PgError("42P01"), StoreRefused),
+        (pg8000("40P01"), Again),
+        (pg8000("28P01"), StoreDenied),
+        (pg8000("42P01"), StoreRefused),
+        (MariaDbError(1213), Again),
+        (MariaDbError(1045), StoreDenied),
+        (MariaDbError(1146), StoreRefused),
         (PgError("42703"), StoreRefused),
         (PgError("22001"), StoreRefused),
         (PgError("3D000"), StoreRefused),
