@@ -34,6 +34,7 @@ STORE_VARIABLE = "RECIPES_STORE"
 OPTIONS_VARIABLE = "RECIPES_STORE_OPTIONS"
 GIVEN = "recipes.store options"
 NUMBERS = {"replicas", "restart_grace", "session_timeout", "request_timeout"}
+SWITCHES = {"create_tables"}
 """Options of `connect` that are no text."""
 COMPLETE_WITHIN_S = 0.5
 COMPLETE_FROM = 200
@@ -64,11 +65,11 @@ def connected(store: str, **options: Any) -> recipes.Client:
         options: Further ones, which win.
 
     Raises:
-        click.UsageError: They do not fit the store, or each other.
+        click.UsageError: They do not fit the store, or each other; or what the store needs is not installed.
     """
     try:
         return recipes.connect(store, **{**given_for_store(), **options})
-    except (TypeError, ValueError) as error:
+    except (ImportError, TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
 
 
@@ -113,7 +114,10 @@ def _noted(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
         name, is_given, value = one.partition("=")
         if not (name and is_given):
             raise click.BadParameter(f"it is written NAME=VALUE, not {one!r}", ctx, param)
-        found[name] = _number(value) if name in NUMBERS else value
+        switch = {"true": True, "false": False}.get(value.lower())
+        if name in SWITCHES and switch is None:
+            raise click.BadParameter(f"{name} is true or false, not {value!r}", ctx, param)
+        found[name] = switch if name in SWITCHES else _number(value) if name in NUMBERS else value
     ctx.meta[GIVEN] = found
 
 

@@ -91,6 +91,13 @@ def test_a_demo_takes_the_options_of_its_store(planned: list[Plan], monkeypatch:
     assert [plan.options for plan in planned] == [{"prefix": "7"}, {}]
 
 
+@pytest.mark.parametrize(("given", "switched"), [("true", True), ("False", False)])
+def test_a_demo_has_its_tables_made_by_an_option(planned: list[Plan], given: str, switched: bool) -> None:
+    store = ["demo", "--store", "postgresql://h/d", "--store-option", f"create_tables={given}"]
+    assert main(store) == 0
+    assert planned[0].options == {"create_tables": switched}
+
+
 def test_a_demo_has_the_session_of_its_store(planned: list[Plan]) -> None:
     store = ["demo", "--store", "redis://h", "--store-option", "session_timeout=12"]
     assert main(store) == 0
@@ -129,6 +136,24 @@ def test_without_what_it_needs_it_says_how_to_have_it(
     assert capsys.readouterr().err == f"{HOW_TO_HAVE_IT}\n"
 
 
+@pytest.mark.parametrize("words", [["ls"], ["ping"], ["run", "x", "--", "true"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("store", "missing"),
+    [("redis://h", "redis"), ("postgresql://h/d", "sqlalchemy"), ("mysql://h/d", "pymysql")],
+)
+def test_without_what_a_store_needs_it_says_how_to_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    store: str,
+    missing: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.setenv("RECIPES_STORE", store)
+    assert main(words) == (codes.WRONG if words[0] == "run" else codes.USAGE)
+    assert f"pip install 'coordination-recipes[{store.partition(':')[0]}]'" in _unwrapped(capsys)
+
+
 @pytest.mark.parametrize("command", [name for name in commands() if name != "completion"])
 def test_help_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
@@ -159,6 +184,10 @@ def test_interrupted_it_says_so_by_its_code(monkeypatch: pytest.MonkeyPatch) -> 
         (["--store", "redis://127.0.0.1:1", "--store-option", "replicas"], "NAME=VALUE, not 'replicas'"),
         (["--store", "redis://127.0.0.1:1", "--store-option", "replcas=2"], "did you mean replicas=?"),
         (["--store", "sqlite:///tmp/x", "--store-option", "prefix=a"], "does not know the option 'prefix'"),
+        (
+            ["--store", "postgresql://127.0.0.1:1/d", "--store-option", "create_tables=1"],
+            "create_tables is true or false, not '1'",
+        ),
     ],
 )
 def test_options_of_the_store_are_refused_before_anything_starts(

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes, main
-from recipes.cli.looking.queue import follow, long
+from recipes.cli.looking import members
+from recipes.cli.looking.queue import Queue, follow, long
 from tests.children import child
+from tests.cli.recording import drawn
 from tests.cli.runs import RECIPES, STRUCK, Run
 
 
@@ -171,7 +174,7 @@ def test_who_is_a_member_and_who_waits_for_an_id(
         assert r"is a member, b, data two\xff, token" in capsys.readouterr().err
         assert [one["id"] for one in asked("members", "g")] == ["a"]
         first = client.group("g").holders()[0]
-        assert client.group("g").evict(first.token or 0)
+        assert client.group("g").evict(first.token)
         assert joining.result()
     assert main(["members", "g"]) == main(["who", "g", "--of", "group"]) == 0
     said_last = capsys.readouterr().out
@@ -231,6 +234,42 @@ def test_members_that_are_there_as_the_watch_begins(url: str) -> None:
             assert piped.stdout.readline().endswith(" 2 members: a, b\n")
             piped.send_signal(signal.SIGINT)
             assert piped.wait(60) == 130
+
+
+HOLDER = recipes.ContenderInfo(
+    "x", 0, True, "exclusive", 1_099_511_627_877, False, True, "s", "app/x/1",
+    "the nightly job", "build-17.example", 12_345, 0.0, "0e2b5e2f-6ac1-4c65-9a7f-0a2d1d7c3f11", 2,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said", "whole"),
+    [
+        ("lock", b"", "1099511627877"),
+        ("semaphore", b"", "0e2b5e2f-6ac1-4c65-9a7f-0a2d1d7c3f11"),
+        ("election", b"https://10.0.0.3:8080/" + b"v" * 90, "1099511627877"),
+        ("group", b"worker-17\n" + b"d" * 90, "1099511627877"),
+        ("group", b"worker-17\n" + b"d" * 90, "worker-17"),
+    ],
+)
+def test_on_a_narrow_terminal_what_break_takes_is_whole(recipe: str, said: bytes, whole: str) -> None:
+    lines = drawn(Queue("x", (replace(HOLDER, data=said),), recipe=recipe).drawn())
+    assert any(whole in line.split() for line in lines)
+    assert len(lines) == 3, "each contender has one line"
+    assert any("…" in line for line in lines), "it is too narrow for all of it"
+
+
+def test_on_a_narrow_terminal_members_are_whole_and_what_they_say_is_cut() -> None:
+    lines = drawn(members._drawn("workers", (recipes.Member("worker-17", b"d" * 90),)))
+    assert lines[-1].split() == ["worker-17", f"{'d' * 68}…"]
+
+
+def test_names_and_reasons_of_others_move_no_cursor() -> None:
+    """Any client of the store may have written them."""
+    queue = Queue("x", (replace(HOLDER, key="app/\x1b[2Jx"),), foreign=("app/\x1b[2Jy is no contender",))
+    shown = "\n".join([*drawn(queue.drawn()), queue.described(queue.contenders[0])])
+    assert shown.count("\\x1b[2J") == 2
+    assert "\x1b[2J" not in shown
 
 
 def test_nobody(url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:

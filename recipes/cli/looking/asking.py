@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -15,11 +15,16 @@ from recipes.cli.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
-__all__ = ["can_redraw", "columns", "console", "json_option", "looking"]
+__all__ = ["Justify", "can_redraw", "columns", "console", "json_option", "looking", "table"]
+
+Justify = Literal["left", "right"]
 
 NARROW = 100
 """Columns where there is no terminal."""
+DESCRIBE = {"data", "host", "owner", "since", "value"}
+"""Columns that a narrow terminal cuts. The others are whole: other commands take what they say."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -50,6 +55,25 @@ def console() -> Console:
 def can_redraw(screen: Console) -> bool:
     """Return whether a picture can move there: ``FORCE_COLOR`` makes no terminal of a pipe."""
     return screen.file.isatty() and screen.is_terminal and not screen.is_dumb_terminal
+
+
+def table(title: str, heads: Sequence[tuple[str, Justify]], rows: Iterable[Iterable[str]]) -> Table:
+    """Return a table of rows, each of one line.
+
+    Args:
+        title: What stands above it.
+        heads: The names of its columns, and how each is justified.
+        rows: Their cells.
+    """
+    from rich.table import Table  # noqa: PLC0415 - slow to import, and JSON needs none of it
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for head, justify in heads:
+        made.add_column(head, justify=justify, no_wrap=head not in DESCRIBE)
+    for row in rows:
+        made.add_row(*(Text(printable(cell), no_wrap=True, overflow="ellipsis") for cell in row))
+    return made
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 import click
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 import recipes
 from recipes.cli import codes
-from recipes.cli.looking.asking import can_redraw, console, json_option, looking
+from recipes.cli.looking.asking import can_redraw, console, json_option, looking, table
 from recipes.cli.looking.shapes import exact_text_of, text_of
 from recipes.cli.options import Name, made, store_option
 
@@ -80,14 +79,11 @@ def _json(members: Members) -> str:
 
 def _drawn(name: str, members: Members, most: int | None = None) -> RenderableType:
     """Return the members as a table; the first ``most`` of them."""
-    table = Table(title=f"group {name}", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column in ("member", "data"):
-        table.add_column(column, no_wrap=True)
-    for one in members[:most]:
-        table.add_row(Text(text_of(one.id.encode())), Text(text_of(one.data)))
+    rows = ((text_of(one.id.encode()), text_of(one.data)) for one in members[:most])
+    drawn = table(f"group {name}", [("member", "left"), ("data", "left")], rows)
     left = len(members) - len(members[:most])
     notes = [f"... and {left} more"] if left else []
-    return Group(table, *map(Text, notes if members else ["nobody is a member"]))
+    return Group(drawn, *map(Text, notes if members else ["nobody is a member"]))
 
 
 def _changed(before: Members | None, now: Members) -> str:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import recipes
 from recipes import events
+from recipes.cli.looking.asking import Justify, table
 from recipes.cli.looking.shapes import SHAPES, Shape
 from recipes.cli.options import made
+from recipes.cli.printable import printable
 from recipes.inspection import ContenderInfo, observe
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Queue", "follow", "long", "looked_at", "read"]
 
 FOREIGN = "of another kind of client"
-IDENTITY = ("owner", "host", "pid", "since")
+IDENTITY: tuple[tuple[str, Justify], ...]
+IDENTITY = ("owner", "left"), ("host", "left"), ("pid", "right"), ("since", "left")
 """The columns that all recipes have."""
 
 
@@ -71,25 +74,17 @@ class Queue:
     def drawn(self, most: int | None = None) -> RenderableType:
         """Return it as a table; of the waiters the first ``most``."""
         from rich.console import Group  # noqa: PLC0415 - slow to import, and JSON needs none of it
-        from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
         title = self.lock if self.recipe == "lock" else f"{self.recipe} {self.lock}"
-        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        table.add_column("", no_wrap=True)
-        for name, justify in self.shape.columns:
-            table.add_column(name, justify=justify, no_wrap=True)
-        for name in IDENTITY:
-            table.add_column(name, justify="right" if name == "pid" else "left", no_wrap=True)
         shown = [*self.holders, *self.waiters[:most]]
-        for one in shown:
-            table.add_row(*map(Text, self._row(one)))
+        drawn = table(title, [("", "left"), *self.shape.columns, *IDENTITY], map(self._row, shown))
         left = len(self.contenders) - len(shown)
         notes = [f"... and {left} more wait"] if left else []
         notes += ["there are more: see --limit"] if self.more else []
         notes += [f"beside them: {one}" for one in self.foreign]
         nobody = [] if shown else [self.shape.nobody]
-        return Group(table, *map(Text, [*nobody, *notes]))
+        return Group(drawn, *(Text(printable(one)) for one in [*nobody, *notes]))
 
     def described(self, one: ContenderInfo) -> str:
         """Return one of its contenders in a line."""
@@ -97,7 +92,7 @@ class Queue:
         known = [f"{name} {value}" for name, value in at if value is not None]
         who = ", ".join([one.owner or "owner unknown" if one.ours else FOREIGN, *known])
         does = self.shape.holds_it if one.holds else self.shape.waits
-        return f"{does}, {self.shape.words(one)}: {who}; {one.key}"
+        return printable(f"{does}, {self.shape.words(one)}: {who}; {one.key}")
 
     def _row(self, one: ContenderInfo) -> Iterator[str]:
         yield self.shape.holds if one.holds else str(one.position)

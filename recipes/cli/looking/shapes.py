@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from recipes._api.membership import Member, said
+from recipes.cli.looking.asking import Justify
 from recipes.inspection import ContenderInfo
 
 __all__ = ["SHAPES", "Shape", "exact_text_of", "text_of"]
@@ -27,7 +28,7 @@ class Shape:
         nobody: What to say of an empty queue.
     """
 
-    columns: tuple[tuple[str, Literal["left", "right"]], ...]
+    columns: tuple[tuple[str, Justify], ...]
     cells: Callable[[ContenderInfo], tuple[str, ...]]
     words: Callable[[ContenderInfo], str]
     fields: Callable[[ContenderInfo], Mapping[str, Any]]
