@@ -187,14 +187,14 @@ class _BaseGrant:
             lost._on_end()  # noqa: SLF001 - it ended before it could be notified
 
     @property
-    def token(self) -> int | None:
+    def token(self) -> int:
         """The fencing token, unique in its lock and larger than that of every earlier grant.
 
         Hand it to what the lock protects, and have that refuse a smaller one than it has
-        seen: this alone protects where clocks, pauses and networks do not. None where none can
-        protect: of several holders of a semaphore, a gate would refuse all but the last.
+        seen: this alone protects where clocks, pauses and networks do not. Permits and multi-locks
+        have none: theirs is None.
         """
-        return self._hold.entry.token if self._fences else None
+        return self._hold.entry.token
 
     @property
     def _queues(self) -> tuple[str, ...]:
@@ -553,12 +553,16 @@ class _Permits:
     _hold: HeldState
 
     @property
+    def token(self) -> None:
+        """None: of several holders a gate would refuse all but the last."""
+
+    @property
     def weight(self) -> int:
         """How many permits it is."""
         return int(self._hold.labels["weight"])
 
 
-class SemaphoreGrant(_Permits, Grant):
+class SemaphoreGrant(_Permits, Grant):  # type: ignore[misc]  # its token is None
     """The proof of holding permits of a semaphore.
 
     Its ``token`` is None: of several holders a gate would refuse all but the last. What the semaphore
@@ -566,5 +570,5 @@ class SemaphoreGrant(_Permits, Grant):
     """
 
 
-class AsyncSemaphoreGrant(_Permits, AsyncGrant):
+class AsyncSemaphoreGrant(_Permits, AsyncGrant):  # type: ignore[misc]  # its token is None
     """The proof of holding permits of a semaphore, in asyncio; see `SemaphoreGrant`."""

@@ -20,7 +20,7 @@ AnyGrant = TypeVar("AnyGrant", bound=Grant)
 AnyAsyncGrant = TypeVar("AnyAsyncGrant", bound=AsyncGrant)
 
 
-class MultiGrant(BaseMultiGrant, Grant):
+class MultiGrant(BaseMultiGrant, Grant):  # type: ignore[misc]  # its token is None
     """The proof of holding every part of a `MultiLock`; ``grant[lock]`` is the grant of one part.
 
     It is held while all parts are, for the least that ``remaining`` is of one, and lost with the first
@@ -43,7 +43,7 @@ class MultiGrant(BaseMultiGrant, Grant):
         return found
 
 
-class AsyncMultiGrant(BaseMultiGrant, AsyncGrant):
+class AsyncMultiGrant(BaseMultiGrant, AsyncGrant):  # type: ignore[misc]  # its token is None
     """The proof of holding every part of an `AsyncMultiLock`, as `MultiGrant` is of a `MultiLock`."""
 
     def __init__(self, runtime: Any, hold: Together, of: Grants, *, cancels: bool) -> None:

@@ -45,6 +45,10 @@ class BaseMultiGrant:
     _hold: Any
     _of: Grants
 
+    @property
+    def token(self) -> None:
+        """None: each part has its own."""
+
     def _found(self, lock: object) -> Any:
         for one, grant in self._of:
             if type(lock) is type(one) and one._shares_queue(lock):

@@ -74,7 +74,7 @@ def test_a_loss_that_only_the_end_finds_out_is_one(client: recipes.Client) -> No
     def work(leadership: Leadership) -> str:
         calls.append(leadership)
         if len(calls) == 1:
-            assert election.evict(leadership.token or 0)  # and nothing has noticed
+            assert election.evict(leadership.token)  # and nothing has noticed
         return "done"
 
     assert election.run(work) == "done"
@@ -136,17 +136,17 @@ def test_a_loop_over_the_leaders(client: recipes.Client) -> None:
                 leadership.release()
             else:
                 break
-    assert seen == [Leader("a", leadership.token or 0), Leader("b", leadership.token or 0), None]
+    assert seen == [Leader("a", leadership.token), Leader("b", leadership.token), None]
 
 
 def test_a_proclamation_of_what_is_said_already_is_no_change(client: recipes.Client) -> None:
     election = client.election("x")
     with election.campaign("a") as leadership, election.observe() as leaders:
-        assert next(leaders) == Leader("a", leadership.token or 0)
+        assert next(leaders) == Leader("a", leadership.token)
         leadership.proclaim("a")
         assert leaders.next(0.2, "nothing") == "nothing"
         leadership.proclaim("b")
-        assert next(leaders) == Leader("b", leadership.token or 0)
+        assert next(leaders) == Leader("b", leadership.token)
 
 
 def test_a_signal_handler_may_not_proclaim_amid_a_proclamation(
@@ -174,7 +174,7 @@ def test_a_signal_handler_may_not_proclaim_amid_a_proclamation(
             monkeypatch.undo()
             signal.signal(signal.SIGUSR1, before)
         assert len(struck) == 1
-        assert client.election("x").leader() == Leader("b", leadership.token or 0)
+        assert client.election("x").leader() == Leader("b", leadership.token)
         leadership.proclaim("c")  # nothing stays taken
 
 
@@ -191,7 +191,7 @@ def test_a_forked_child_does_not_lead(client: recipes.Client) -> None:
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert leadership.held
-        assert client.election("x").leader() == Leader("parent", leadership.token or 0)
+        assert client.election("x").leader() == Leader("parent", leadership.token)
 
 
 # Tasks.
@@ -379,4 +379,4 @@ def test_proclaiming_from_several_threads_says_what_the_last_said(client: recipe
         for thread in threads:
             thread.join(PATIENCE_S)
         assert leadership.value.endswith(" 19")
-        assert client.election("x").leader() == Leader(leadership.value, leadership.token or 0)
+        assert client.election("x").leader() == Leader(leadership.value, leadership.token)

@@ -174,7 +174,7 @@ def test_stopped_past_its_session_its_command_is_ended_before_another_leads_and_
             assert leadership.held
         run.until("child")
         now = leading(client)
-        assert (now.value, now.token > (leadership.token or 0)) == ("one", True)
+        assert (now.value, now.token > (leadership.token)) == ("one", True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -263,7 +263,7 @@ def test_on_a_terminal_the_command_has_the_keys_each_time(url: str) -> None:
         with Terminal([*command, reads], environment={}) as terminal:
             terminal.until("waiting for election 'x', 1 ahead")
             leadership.release()
-            token = leadership.token or 0
+            token = leadership.token
             for key in ("first", "second"):
                 assert servers.eventually(lambda before=token: follows(client, before), SOON_S)
                 token = leading(client).token

@@ -144,7 +144,7 @@ def test_a_proclamation_interrupted_anywhere_is_replaced_by_the_next(client: rec
         for at in itertools.count(1):
             where = struck(lambda: leadership.proclaim("struck"), at)
             leadership.proclaim(f"after {at}")
-            assert election.leader() == recipes.Leader(f"after {at}", leadership.token or 0), where
+            assert election.leader() == recipes.Leader(f"after {at}", leadership.token), where
             assert leadership.held, where
             if not where:
                 break

@@ -28,7 +28,7 @@ def blocking() -> None:
         assert_type(lock.name, str)
         with lock as grant:
             assert_type(grant, recipes.Grant)
-            assert_type(grant.token, int | None)
+            assert_type(grant.token, int)
             assert_type(grant.id, str)
             assert_type(grant.held, bool)
             assert_type(grant.remaining, float)
@@ -143,6 +143,7 @@ def taking_permits(client: recipes.Client) -> None:
     assert_type(semaphore.try_acquire(weight=2), recipes.SemaphoreGrant | None)
     with semaphore.of(3) as grant:
         assert_type(grant, recipes.SemaphoreGrant)
+        assert_type(grant.token, None)
         assert_type((grant.id, grant.weight), tuple[str, int])
         assert_type(semaphore.evict(grant.id), bool)
     client.semaphore("x")  # type: ignore[call-arg]
@@ -163,7 +164,7 @@ def holding_several(client: recipes.Client) -> None:
     assert_type(multilock.try_acquire(), recipes.MultiGrant | None)
     with multilock as grant:
         assert_type(grant, recipes.MultiGrant)
-        assert_type((grant.id, grant.token, grant.held), tuple[str, int | None, bool])
+        assert_type((grant.id, grant.token, grant.held), tuple[str, None, bool])
         assert_type(grant[lock], recipes.Grant)
         assert_type(grant[catalog.writer], recipes.WriteGrant)
         assert_type(grant[gpu].weight, int)
@@ -192,7 +193,7 @@ def leading(client: recipes.Client) -> None:
     with election.campaign("a:1", timeout=1, max_waiters=3) as leadership:
         assert_type(leadership, recipes.Leadership)
         assert_type((leadership.value, leadership.held), tuple[str, bool])
-        assert_type(leadership.token, int | None)
+        assert_type(leadership.token, int)
         leadership.proclaim("a:2")
         leadership.proclaim(7)  # type: ignore[arg-type]
     assert_type(election.leader(), recipes.Leader | None)
@@ -236,7 +237,7 @@ def being_a_member(client: recipes.Client) -> None:
     with group.join(b"a:1", id="a", timeout=1) as membership:
         assert_type(membership, recipes.Membership)
         assert_type((membership.member_id, membership.data), tuple[str, bytes])
-        assert_type(membership.token, int | None)
+        assert_type(membership.token, int)
         membership.update(b"a:2")
         membership.update("a:2")  # type: ignore[arg-type]
     assert_type(group.members(), tuple[recipes.Member, ...])
@@ -307,7 +308,7 @@ async def awaiting() -> None:
         assert_type(lock, recipes.AsyncLock)
         async with lock as grant:
             assert_type(grant, recipes.AsyncGrant)
-            assert_type(grant.token, int | None)
+            assert_type(grant.token, int)
             assert_type(await grant.verify(), bool)
             assert_type(grant.lost.is_set(), bool)
             assert_type(await grant.lost.wait(1), bool)
@@ -355,7 +356,7 @@ def sharing(client: recipes.Client) -> None:
         assert_type(partitions, recipes.Partitions)
         for assignment in partitions:
             assert_type(assignment, recipes.Assignment[recipes.Grant])
-            assert_type(assignment["a"].token, int | None)
+            assert_type(assignment["a"].token, int)
             assert_type(list(assignment), list[str])
             for item, grant in assignment.leaving.items():
                 assert_type(item, str)
@@ -428,8 +429,7 @@ def gating(grant: recipes.Grant, database: Any) -> None:
     sql = fencing.SqlGate("app.fences", paramstyle="format")
     assert_type(sql.ddl(), str)
     sql.admit(database, "reports", grant)
-    if grant.token is not None:
-        sql.admit(database, "reports", grant.token, shared=True)
+    sql.admit(database, "reports", grant.token, shared=True)
     file = fencing.FileGate(Path("catalog.json"))
     file.write(grant, b"")
     assert_type(file.read(grant, shared=True), bytes)
