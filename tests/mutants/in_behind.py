@@ -7,9 +7,9 @@ from types import ModuleType
 from recipes._api.observing import _Observing
 from recipes._api.sharing import BasePartitions
 from recipes._contract import names
-from recipes._programs import cleaner, sharing
+from recipes._programs import cleaner, queueing, sharing
 from recipes._programs.hold import HeldState
-from recipes._programs.observing import Topic
+from recipes._programs.observing import Observer, Topic
 from recipes._programs.reentry import Reentries, Reentry
 from recipes._programs.together import Together
 from recipes._rules import holding
@@ -20,6 +20,7 @@ from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import AsyncRuntime
 from recipes.events import Log
 from recipes.grant import AsyncGrant
+from recipes.stores.etcd.wire_dial import Endpoints
 from recipes.stores.redis.protocol import RedisProtocol
 from recipes.stores.redis.wire import Wire as RedisWire
 from recipes.stores.sql import carrying, ears
@@ -27,6 +28,7 @@ from recipes.stores.sql.acts import Acts
 from recipes.stores.sql.blocking import SqlConnection
 from recipes.stores.sql.engines import Bound
 from recipes.stores.sql.protocol import SqlProtocol
+from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.wire import Wire
 from tests.mutants.in_sqlite import rewritten
 from tests.mutants.transports import TransportMutant
@@ -35,6 +37,7 @@ __all__ = ["BEHIND"]
 
 WHERE = "behind a caller"
 ACTS, PROTOCOL = "tests/stores/test_sql_acts.py", "tests/stores/test_sql_protocol.py"
+SAID = "tests/stores/test_sql_statements.py"
 WIRE, ENGINES, LANES = (f"tests/stores/sql/test_{one}.py" for one in ("wire", "options", "blocking"))
 SHARE, RETRIES = "tests/programs/test_sharing.py", "tests/run/test_retries.py"
 SIDE_BY_SIDE, DOUBT = "tests/run/test_lanes.py", "tests/run/test_doubt.py"
@@ -53,6 +56,15 @@ BEHIND = [
          "(*said_now, say.stays(self._me))", "(say.stays(self._me), *said_now)"),
     _bug("a session may end as a value is written", ACTS, Acts, "put",
          "say.stays(self._me))", "say.alive(self._me))"),
+    _bug("a withdrawal rings for the token that was asked for", ACTS, Acts, "remove",
+         "[own for (own,) in found])", "[token or own for (own,) in found])"),
+    _bug("what stands with another token is left", ACTS, Acts, "remove",
+         "if token is None or (bury and not removed):", "if token is None:"),
+    _bug("what a standby shows proves that a contender stands", ACTS, Acts, "present",
+         "expect_same(work, Seen(*rows[0]).server)", "pass"),
+    _bug("a value is read of a standby", ACTS, Acts, "read", "expect_same(work, rows[0][2])", "pass"),
+    _bug("what has gone is watched", SAID, Statements, "_make_watches",
+         ".where(or_(token == literal_column(str(OBSERVERS)), stands))", ""),
     _bug("a look from far behind locks the queue", ACTS, Acts, "glance",
          "if any(one.over for one in seen):", "if any(one.over for one in seen) or len(seen) > 3:"),
     _bug("what was withdrawn meanwhile is withdrawn again", PROTOCOL, SqlProtocol, "renew",
@@ -141,6 +153,16 @@ BEHIND = [
          "except ValueError:", "except UnicodeDecodeError:"),
     _bug("a whole whose parts were released is never reported", "tests/programs/test_together.py", Together,
          "_on_end_of", "if self.was_held is None and", "if False and"),
+    _bug("what one passed over stays with it", "tests/run/test_hub.py", Observer, "next",
+         "self._mailbox.clear()", "pass"),
+    _bug("what breaks for hours ends a wait", "tests/programs/test_queueing.py", queueing, "calm",
+         "min(disturbed, MOST_DOUBLED)", "disturbed"),
+    _bug("short calls never leave a silent server", "tests/stores/etcd/test_wire_dial.py", Endpoints,
+         "unanswered", "max(now - attempt.began, self._silent_s)", "now - attempt.began"),
+    _bug("calls beside each other count each by itself", "tests/stores/etcd/test_wire_dial.py", Endpoints,
+         "unanswered", "max(attempt.began, self._silent_to)", "attempt.began"),
+    _bug("an answer does not end a silence", "tests/stores/etcd/test_wire_dial.py", Endpoints,
+         "answered", "self._silent_s = 0.0", "pass"),
     _bug("what other code has ended is watched by nobody", "tests/run/test_hub.py", Topic, "go_on",
          'if self._lapsed.pop("it", False):', "if False:"),
     _bug("partitions are over where other code has struck", SHARE, sharing, "share",

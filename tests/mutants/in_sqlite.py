@@ -774,6 +774,13 @@ SQLITE = [
         ("waiting.pop(mailbox, None)", "pass"),
     ),
     _bug(
+        "what one was notified of is kept with it",
+        "kit/test_subscriptions",
+        subscriptions.Subscriptions,
+        "add",
+        ("of.pop(one, None)", "pass"),
+    ),
+    _bug(
         "a contender that has gone is told of for ever",
         "kit/test_subscriptions",
         subscriptions.Subscriptions,
