@@ -34,11 +34,15 @@ def conditions() -> dict[str, Any]:
 
 
 def kept(folder: Path, run: dict[str, Any]) -> dict[str, Table]:
-    """Return the tables of an earlier run, and note in ``run`` which it was."""
-    found = json.loads((folder / "results.json").read_text())
+    """Return the tables that are kept there, none if none are, and note in ``run`` of which runs they are."""
+    page = folder / "results.json"
+    if not page.exists():
+        return {}
+    found = json.loads(page.read_text())
     earlier = found["run"]
     run["servers"] = earlier["servers"]
-    run["other tables"] = {name: earlier[name] for name in ("commit", "rounds", "load before")}
+    of = {name: earlier[name] for name in ("commit", "rounds", "load before")}
+    run["other tables"] = "; ".join(map(_told, filter(None, (of, earlier.get("other tables")))))
     return {name: Table.from_json(name, one) for name, one in found["tables"].items()}
 
 

@@ -73,8 +73,19 @@ def test_a_run_goes_on_beside_what_an_earlier_one_found(tmp_path: Path) -> None:
     assert run == {
         "commit": "def",
         "servers": {"zookeeper": "3.8.0"},
-        "other tables": {"commit": "abc", "rounds": 4, "load before": "0.1"},
+        "other tables": "commit abc, rounds 4, load before 0.1",
     }
+    write(tmp_path, {"alone": table}, run | {"rounds": 2, "load before": "0.2"}, {})
+    again: dict[str, Any] = {}
+    kept(tmp_path, again)
+    others = "commit def, rounds 2, load before 0.2; commit abc, rounds 4, load before 0.1"
+    assert again["other tables"] == others
+
+
+def test_where_no_run_is_kept_there_are_no_other_tables(tmp_path: Path) -> None:
+    run: dict[str, Any] = {"commit": "def"}
+    assert kept(tmp_path, run) == {}
+    assert run == {"commit": "def"}
 
 
 def turn(*spans: list[tuple[int, int]], end: int = 1000) -> Turn:
