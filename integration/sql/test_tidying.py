@@ -100,3 +100,30 @@ def test_a_client_that_stays_open_deletes_what_is_over_since(
     with recipes.connect(database.url(), tables=tables, session_timeout=4.0) as client:
         client.open()
         over()
+
+
+def test_a_session_deletes_its_own_receipts_after_an_hour(
+    database: Database, tables: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "TIDY_EVERY_S", 4.0)
+    connection = connect()
+    cursor = connection.cursor()
+
+    def there() -> set[str]:
+        cursor.execute(f"SELECT name FROM {tables}receipt")
+        found = {name.rpartition("/")[2] for (name,) in cursor.fetchall()}
+        connection.commit()
+        return found
+
+    with recipes.connect(database.url(), tables=tables, session_timeout=4.0) as client:
+        values = {name: client.value(name) for name in ("old", "fresh")}
+        for value in values.values():
+            value.set(b"1")
+        assert there() == {"old", "fresh"}
+        cursor.execute(f"UPDATE {tables}receipt SET version = version - 3601000000 WHERE name LIKE '%%/old'")
+        connection.commit()
+        assert eventually(lambda: there() == {"fresh"}, 60.0)
+        for value in values.values():
+            value.set(b"2")
+            assert value.get().data == b"2"
+        assert there() == {"old", "fresh"}

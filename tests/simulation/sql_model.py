@@ -521,6 +521,15 @@ class Database:
     def forget_sessions(self, t: Transaction, ids_: list[str]) -> Waiting:
         return self.change(t, "session", sorted(ids_), _any, _none)
 
+    def old_receipts(self, t: Transaction, me_: str, most_: int, past_us_: int) -> Any:
+        rows, long_ago = t.all("receipt").items(), self.clock(t) - past_us_
+        found = sorted((name, version) for (one, name), (version, _) in rows if one == me_)
+        return [(name, version) for name, version in found if version < long_ago][:most_]
+
+    def drop_receipts(self, t: Transaction, me_: str, names_: list[str], version_: int) -> Waiting:
+        keys = [(me_, name) for name in sorted(names_)]
+        return self.change(t, "receipt", keys, lambda row: row[0] <= version_, _none)
+
     def old_graves(self, t: Transaction, most_: int) -> Any:
         found = sorted(key for key, until in t.all("buried").items() if until < self.clock(t))
         return [(key,) for key in found[:most_]]

@@ -776,6 +776,26 @@ def test_behind_the_last_queue_it_begins_anew(one: Session, names: list[Any]) ->
     assert of(asked)[-1] == one.say.tidy_to("")
 
 
+@pytest.mark.parametrize(("count", "more"), [(3, False), (NAMES_AT_ONCE, True)])
+def test_old_receipts_are_dropped_but_of_what_is_under_way(one: Session, count: int, more: bool) -> None:
+    """Those of the session grew as long as it lived, and made its end last longer than it may."""
+    old = [(f"app:~value/{number}", 5 + number) for number in range(count)]
+    asked = feed(one.acts.spend(one.work, ["~value/1", "~value/none"]), [old], [count - 1])
+    assert of(asked) == [
+        one.say.old_receipts("me", NAMES_AT_ONCE, GRAVE_US),
+        one.say.drop_receipts("me", [name for name, _ in old if name != "app:~value/1"], 4 + count),
+    ]
+    assert asked.result is more
+
+
+@pytest.mark.parametrize("count", [0, NAMES_AT_ONCE])
+def test_where_no_receipt_may_go_none_is_dropped(one: Session, count: int) -> None:
+    keys = [f"~value/{number}" for number in range(count)]
+    asked = feed(one.acts.spend(one.work, keys), [[(f"app:{key}", 5) for key in keys]])
+    assert len(of(asked)) == 1
+    assert asked.result is False
+
+
 # The server.
 
 

@@ -190,6 +190,20 @@ def test_where_there_is_more_to_tidy_the_next_renewal_does(
     assert renewals(sql, 2) == [["renew", "_tidy"] if again else ["renew"], ["renew"]]
 
 
+def test_a_session_that_has_written_values_drops_old_receipts(sql: SqlProtocol) -> None:
+    written = Exchanged(True, 9, b"3", Stored(b"d", 9))
+    feed(sql.write(Write("~value/v", b"d", 3), CONTEXT), written)
+    renewals(sql, EVERY - 1)
+    asked = renewed(sql, None, None)
+    assert acts(asked) == ["renew", "_tidy", "_spend"]
+    assert asked[2].behind_s == TIDY_WITHIN_S
+    run: Any = asked[2].act
+    feed(run(Work()), [[("app:~value/v", 9)] * NAMES_AT_ONCE], [1])
+    feed(asked[1].act(Work()), [[]], [[], []])  # which has nothing more to tidy, and is done later
+    assert acts(renewed(sql, None, None)) == ["renew", "_tidy", "_spend"], "there is more of it"
+    assert renewals(sql, 1) == [["renew"]]
+
+
 def test_a_session_that_found_much_to_tidy_as_it_began_goes_on_soon() -> None:
     one = SqlProtocol(Acts(Statements(Tables(), "mysql"), "app", "recipes_", "me"), "me")
     run: Any = feed(one.open(Open(15), CONTEXT), None, None)[1].act

@@ -181,6 +181,7 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.read("v"), say.version("v"), say.set("v", 1, b"d"), say.erase("v"), say.said("v", "me"),
         say.say("v", "me", 1, b""),
         say.stale(9, 1), say.where(["s"]), *say.forget(["s"]), say.old_graves(9), say.dig(["a1"]),
+        say.old_receipts("me", 9, 1), say.drop_receipts("me", ["v"], 1),
         say.tidied_to(), say.names("", 9), say.idle(["q"], 1), say.drop_idle(["q"]), say.tidy_to("q"),
     ]  # fmt: skip
     if say.notifies:

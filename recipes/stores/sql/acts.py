@@ -178,6 +178,22 @@ class Acts:
             more = more or len(idle) >= MANY_IDLE
         return more
 
+    def spend(self, work: Work, asked: Sequence[str]) -> Steps[bool]:
+        """Delete a little of the session's receipts that are so old that no copy of a write is on its way.
+
+        Returns whether there is probably more.
+
+        Args:
+            work: This run.
+            asked: The values of which a write is under way: it may have to find out whether it was done.
+        """
+        say, kept = self._say, set(map(self._key, asked))
+        (old,) = yield (say.old_receipts(self._me, NAMES_AT_ONCE, GRAVE_US),)
+        names = [name for name, _ in old if name not in kept]
+        if names:  # one that is written again meanwhile has a later version
+            yield (say.drop_receipts(self._me, names, max(version for _, version in old)),)
+        return bool(names) and len(old) >= NAMES_AT_ONCE
+
     # The queue.
 
     def join(

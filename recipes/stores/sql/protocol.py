@@ -121,12 +121,19 @@ class SqlProtocol(StoreProtocol):
             self._renewed, self._more_to_tidy = 0, False
             with suppress(StoreUnavailable, Expired):
                 yield Transact(self._tidy, behind_s=TIDY_WITHIN_S)
+                if self._receipts.settled():
+                    yield Transact(self._spend, behind_s=TIDY_WITHIN_S)
         known = (*op.entries, *op.waiting)  # what waits may be behind its own client, and look at nothing
         missing = (entry for entry in known if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))
 
     def _tidy(self, work: Work) -> Generator[tuple[Ask, ...], list[Any], None]:
-        self._more_to_tidy = yield from self._acts.tidy(work)
+        more = yield from self._acts.tidy(work)
+        self._more_to_tidy = self._more_to_tidy or more
+
+    def _spend(self, work: Work) -> Generator[tuple[Ask, ...], list[Any], None]:
+        more = yield from self._acts.spend(work, self._receipts.asked())
+        self._more_to_tidy = self._more_to_tidy or more
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Delete all that this session has."""

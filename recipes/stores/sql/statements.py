@@ -530,6 +530,16 @@ class Statements:
         watches = [tables.watch.c.session] if self.notifies else []
         theirs = [tables.receipt.c.session, *watches, session.c.id]
         self._forget = [delete(one.table).where(one.in_(ids)) for one in theirs]
+        receipt = tables.receipt
+        own = receipt.c.session == _given("me")
+        self._old_receipts = (
+            select(receipt.c.name, receipt.c.version)
+            .where(own, receipt.c.version < long_ago)
+            .limit(_given("most"))
+        )
+        self._drop_receipts = delete(receipt).where(
+            own, receipt.c.name.in_(names), receipt.c.version <= _given("version")
+        )
         self._old_graves = select(buried.c.id).where(buried.c.until_us < Clock()).limit(_given("most"))
         self._dig = delete(buried).where(buried.c.id.in_(ids))
         self._tidied_to = select(tables.server.c.tidied_to).with_for_update(skip_locked=True)
@@ -562,6 +572,14 @@ class Statements:
     def forget(self, ids: list[str]) -> tuple[Ask, ...]:
         """Delete sessions that are dead for good, and their receipts and watches."""
         return tuple(Ask(one, {"ids_": ids}) for one in self._forget)
+
+    def old_receipts(self, me: str, most: int, past_us: int) -> Ask:
+        """Read which receipts of a session were written long ago, and their versions."""
+        return Ask(self._old_receipts, {"me_": me, "most_": most, "past_us_": past_us})
+
+    def drop_receipts(self, me: str, names: list[str], version: int) -> Ask:
+        """Delete these receipts of a session if they have this version, or an earlier one."""
+        return Ask(self._drop_receipts, {"me_": me, "names_": names, "version_": version})
 
     def old_graves(self, most: int) -> Ask:
         """Read tombstones that are over."""
