@@ -531,6 +531,20 @@ def test_whatever_was_logged_is_drawn_and_counted(seed: int) -> None:
         json.dumps(figures.as_fields())
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_lost_is_superseded_by_the_first_of_all_that_came_meanwhile(seed: int) -> None:
+    for one in histories(log(*some_log(seed)).happenings):
+        for lost in one.holds:
+            shared = lost.mode == "shared" or lost.downgraded_at is not None
+            others = [
+                other.start
+                for other in one.holds
+                if lost.start < other.start < lost.end and not (shared and other.mode == "shared")
+            ]
+            if lost.how in ("lost", "open"):
+                assert lost.superseded_at == min(others, default=None)
+
+
 class Elements(HTMLParser):
     """What a page loads, and what is in it."""
 

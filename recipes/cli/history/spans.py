@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -290,15 +291,11 @@ class _Lane:
 
 def _supersede(holds: Sequence[Hold]) -> None:
     """Find when what was lost had gone to another: one that was stopped reports late, a killed one never."""
+    starts = sorted(hold.start for hold in holds)
+    of_writers = sorted(hold.start for hold in holds if hold.mode != "shared")
     for lost in holds:
-        if lost.how not in ("lost", "open"):
-            continue
-        shared = lost.mode == "shared" or lost.downgraded_at is not None
-        others = (
-            other.start
-            for other in holds
-            if other is not lost
-            and lost.start < other.start < lost.end
-            and not (shared and other.mode == "shared")
-        )
-        lost.superseded_at = min(others, default=None)
+        if lost.how in ("lost", "open"):
+            shared = lost.mode == "shared" or lost.downgraded_at is not None
+            others = of_writers if shared else starts
+            at = bisect_right(others, lost.start)
+            lost.superseded_at = others[at] if at < len(others) and others[at] < lost.end else None
