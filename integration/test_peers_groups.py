@@ -116,7 +116,7 @@ def test_an_id_of_ours_has_one_member_whatever_crashed(
             joined.set()
             assert looking.ends(PATIENCE_S)
             assert group.members() == (Member("a", b"after"),)
-            assert restarted.token > (crashed.token)
+            assert restarted.token > crashed.token
         proxy.heal()
     assert all(len(members) <= 1 for members in seen)
 

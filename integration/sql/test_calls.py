@@ -136,5 +136,5 @@ def test_a_release_in_one_call_wakes_a_waiter_of_another_client(place: tuple[str
                 await grant.release()
                 return int(grant.token)
 
-        assert asyncio.run(main()) > (held.token)
+        assert asyncio.run(main()) > held.token
         assert one.lock("x").acquire(timeout=20).release()

@@ -302,9 +302,8 @@ class Runtime(ABC):
     def cleaned(self, job: Job) -> None:
         """A job is done."""
         session = job.session
-        if (
-            job.ends_session and session.protocol.lives_on and session.clock is not None
-        ):  # else no write is its
+        # One that never began has written nothing.
+        if job.ends_session and session.protocol.lives_on and session.clock is not None:
             self._living_on[id(session)] = None, session
             self._living()  # those before it may have had their time
         self.cleaning.pop(id(job), None)

@@ -174,7 +174,7 @@ def test_stopped_past_its_session_its_command_is_ended_before_another_leads_and_
             assert leadership.held
         run.until("child")
         now = leading(client)
-        assert (now.value, now.token > (leadership.token)) == ("one", True)
+        assert (now.value, now.token > leadership.token) == ("one", True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

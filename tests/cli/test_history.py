@@ -533,6 +533,7 @@ def test_whatever_was_logged_is_drawn_and_counted(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_was_lost_is_superseded_by_the_first_of_all_that_came_meanwhile(seed: int) -> None:
+    """As by looking at each pair."""
     for one in histories(log(*some_log(seed)).happenings):
         for lost in one.holds:
             shared = lost.mode == "shared" or lost.downgraded_at is not None

@@ -913,6 +913,15 @@ def test_what_etcd_denied_leaves_nothing_to_withdraw(etcd: EtcdProtocol) -> None
     assert not etcd._denied | etcd._in_doubt
 
 
+def test_what_is_denied_as_it_is_asked_again_may_stand(etcd: EtcdProtocol) -> None:
+    """The put may have been answered, and what was read behind it not."""
+    with pytest.raises(StoreUnavailable):
+        enqueue(etcd, put(found((other(), 10), count=900)), CUT)
+    with pytest.raises(StoreDenied):
+        enqueue(etcd, DENIED, context=AGAIN)
+    assert len(feed(etcd.withdraw(Withdraw(TICKET), CONTEXT), BURIED)) == 1
+
+
 def test_what_etcd_denied_as_it_was_counted_leaves_nothing_to_withdraw(etcd: EtcdProtocol) -> None:
     two = permits(2)
     with pytest.raises(StoreDenied):

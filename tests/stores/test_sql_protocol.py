@@ -194,14 +194,13 @@ def test_a_session_that_has_written_values_drops_old_receipts(sql: SqlProtocol) 
     written = Exchanged(True, 9, b"3", Stored(b"d", 9))
     feed(sql.write(Write("~value/v", b"d", 3), CONTEXT), written)
     renewals(sql, EVERY - 1)
-    asked = renewed(sql, None, None)
-    assert acts(asked) == ["renew", "_tidy", "_spend"]
-    assert asked[2].behind_s == TIDY_WITHIN_S
-    run: Any = asked[2].act
+    asked = renewed(sql)
+    assert acts(asked) == ["renew", "_spend"]
+    assert asked[1].behind_s == TIDY_WITHIN_S
+    run: Any = asked[1].act
     feed(run(Work()), [[("app:~value/v", 9)] * NAMES_AT_ONCE], [1])
-    feed(asked[1].act(Work()), [[]], [[], []])  # which has nothing more to tidy, and is done later
-    assert acts(renewed(sql, None, None)) == ["renew", "_tidy", "_spend"], "there is more of it"
-    assert renewals(sql, 1) == [["renew"]]
+    assert renewals(sql, 2) == [["renew", "_tidy"], ["renew"]], "there is more: it goes on with what is next"
+    assert [acts(renewed(sql))[1:] for _ in range(EVERY)][-2:] == [["_spend"], []]
 
 
 def test_a_session_that_found_much_to_tidy_as_it_began_goes_on_soon() -> None:

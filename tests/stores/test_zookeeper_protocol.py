@@ -293,6 +293,22 @@ def test_what_stands_in_the_end_is_withdrawn(zk: ZooKeeperProtocol, refused: str
     assert feed(zk.withdraw(Withdraw(TICKET), CONTEXT), (None, (node(5),)), None).result is True
 
 
+def test_what_cannot_be_sent_behind_a_create_was_sent(zk: ZooKeeperProtocol) -> None:
+    """Asked again as if it was not, it made another node, and waited behind its own."""
+    parked = StoreUnavailable("zookeeper://z", "no connection", unsent=True)
+    with pytest.raises(StoreUnavailable) as raised:
+        probe(zk, parked)
+    assert raised.value.unsent
+    created = ((READER.ref, STAT), (SHARED_OWN, WRITER))
+    asking = zk.probe(Probe(SHARED_TICKET, SHARED), CONTEXT)
+    with pytest.raises(StoreUnavailable) as raised:
+        feed(asking, ((),), created, StoreUnavailable("zookeeper://z", "no connection", unsent=True))
+    assert not raised.value.unsent
+    with pytest.raises(StoreUnavailable) as raised:
+        enqueue(zk, ((OWN, STAT), NO_AUTH), StoreUnavailable("zookeeper://z", "no connection", unsent=True))
+    assert not raised.value.unsent
+
+
 def test_enqueue_in_a_session_that_is_not_this_one(zk: ZooKeeperProtocol) -> None:
     with pytest.raises(SessionLost, match="earlier session"):
         enqueue(zk, ((OWN, Stat(500, 99, 0)), (node(5),)))

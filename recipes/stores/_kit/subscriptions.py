@@ -15,8 +15,8 @@ class Subscriptions:
     """The watches of one connection, or of one store in this process; each notifies once.
 
     Safe from any thread without a lock, which an interrupt could leave taken: each step is one dict
-    operation, and `add` looks again after it has written. What a mailbox has subscribed to is noted by its
-    own thread alone, also when it was notified of that.
+    operation, and `add` looks again after it has written. What a mailbox has subscribed to is noted where it
+    subscribes alone, also when it was notified of that.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Subscriptions:
 
     def forget(self, mailbox: Mailbox) -> None:
         """Notify this mailbox no more."""
-        for ref in self._of.pop(mailbox, ()):
+        for ref in list(self._of.pop(mailbox, ())):
             waiting = self._waiting.get(ref)
             if waiting is None:
                 continue

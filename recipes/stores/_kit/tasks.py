@@ -60,6 +60,7 @@ class _Job:
     answer: _Answer
     begun: bool = False
     given_up: bool = False
+    forgotten: bool = False
 
     def begin(self) -> bool:
         """Begin, in the worker, unless nobody waits any more."""
@@ -88,6 +89,13 @@ class _Worker:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._over: _Answer | None = None
+        self._doing: _Job | None = None
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """Have what the job under way subscribes this mailbox to be forgotten behind it."""
+        job = self._doing
+        if job is not None and job.command.mailbox is mailbox:
+            job.forgotten = True
 
     def put(self, job: _Job) -> None:
         """Have a job carried out, after those that were put before.
@@ -123,7 +131,11 @@ class _Worker:
             except queue.Empty:
                 job = None
             if job is not None and job.begin():
+                self._doing = job
                 self._do(job)
+                self._doing = None
+                if job.forgotten:
+                    self._session.subscriptions.forget(job.command.mailbox)
             if self._looks and (job is None or self._session.tick_s == 0):
                 self._session.tick()
         while not self._jobs.empty():  # none comes any more
@@ -182,6 +194,8 @@ class AsyncQueueConnection(AsyncConnection):
 
     def forget(self, mailbox: Mailbox) -> None:
         """End the watches of ``mailbox``; never blocks, never raises."""
+        for worker in (self._worker, self._keeper):
+            worker.forget(mailbox)  # first: what it has subscribed to by now is forgotten here
         self.session.subscriptions.forget(mailbox)
 
     def for_another_loop(self) -> None:

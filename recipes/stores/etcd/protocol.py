@@ -169,7 +169,7 @@ class EtcdProtocol(ValuesProtocol):
         key = self._layout.contender(ticket, self.session_id)
         most = max(rule.reach + 1, READ_WHOLE)
         seen = [codec.read(*ends, limit=most) for ends in self._layout.ranges(ticket.queue, rule)]
-        reply = yield from self._create(ticket, key, seen=seen)
+        reply = yield from self._create(ticket, key, context, seen=seen)
         if not reply.get("succeeded"):
             return (yield from self._found_again(ticket, key, rule, reply))
         at = codec.revision(reply)
@@ -205,7 +205,7 @@ class EtcdProtocol(ValuesProtocol):
         ranges = self._layout.ranges(ticket.queue, rule)
         nobody = [codec.compare_absent(*ends) for ends in ranges]
         writers = [codec.read(*ends, limit=2) for ends in ranges] if rule.minds_marks else []
-        reply = yield from self._create(ticket, key, nobody=nobody, otherwise=writers)
+        reply = yield from self._create(ticket, key, context, nobody=nobody, otherwise=writers)
         if reply.get("succeeded"):
             at = codec.revision(reply)
             return Snapshot(Entry(ticket, ref_of(key), at), (), complete=True, position=0, as_of=at)
@@ -225,7 +225,7 @@ class EtcdProtocol(ValuesProtocol):
         try:
             parts = yield from self._together(self._nearest(ticket.queue, rule, before=None))
         except StoreDenied:
-            if ticket.id not in self._in_doubt:
+            if not context.again and ticket.id not in self._in_doubt:
                 self._in_doubt.add(ticket.id)
                 self._denied.add(ticket.id)
             raise
@@ -380,6 +380,7 @@ class EtcdProtocol(ValuesProtocol):
         self,
         ticket: Ticket,
         key: bytes,
+        context: RequestContext,
         *,
         nobody: Sequence[Json] = (),
         seen: Sequence[Json] = (),
@@ -409,7 +410,7 @@ class EtcdProtocol(ValuesProtocol):
                     raise
                 return reply
             except StoreDenied:  # etcd has refused it, all of it; to withdraw it would be denied as well
-                if not doubted:
+                if not doubted and not context.again:
                     self._denied.add(ticket.id)
                 raise
             if reply.get("succeeded"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Protocol, TypeVar
 
@@ -59,7 +59,6 @@ MARGIN_S = 0.5
 """How much earlier than its request ``WAIT`` ends: a server answers it up to 0.1 s late."""
 NEWS_S = 1.0
 NEVER = "0" * 40
-LEARNED = "role", "uptime_in_seconds", "run_id", "master_replid"
 
 
 @record
@@ -464,11 +463,7 @@ class Wire:
         asked = [("INFO", "server"), ("INFO", "replication"), ("TIME",)]
         said = self._accepted(link, (yield from self._sent(link, asked, unsent=True)))
         known = facts(said[0]) | facts(said[1])
-        missing = [one for one in LEARNED if one not in known]
-        if missing:
-            link.close()
-            said_not = f"its INFO does not say {' and '.join(missing)}, by which it is known when it grants"
-            raise StoreRefused(self._settings.label, said_not)
+        self._expect(link, known, "role", "uptime_in_seconds")
         now_us = int(said[2][0]) * 1_000_000 + int(said[2][1])
         if known["role"] != "master":
             link.close()
@@ -479,10 +474,19 @@ class Wire:
         if known.get("master_replid2", NEVER) == NEVER and up_s >= 0:
             since_us = min(now_us - (up_s - 1) * 1_000_000, now_us)
         else:
+            self._expect(link, known, "run_id", "master_replid")
             key = f"{self._settings.prefix}~life:{self._place.tag_of(link.address)}"
             life = f"{known['run_id']}:{known['master_replid']}"
             since_us = int((yield from self._noted(link, ("EVAL", SINCE, "1", key, life, str(now_us)))))
         link.not_before_us = since_us + grace_us
+
+    def _expect(self, link: Any, known: Mapping[str, str], *names: str) -> None:
+        """Refuse a server that does not say these."""
+        missing = [one for one in names if one not in known]
+        if missing:
+            link.close()
+            said = f"its INFO does not say {' and '.join(missing)}, by which it is known when it grants"
+            raise StoreRefused(self._settings.label, said)
 
     def _noted(self, link: Any, words: tuple[str, ...]) -> Steps[Any]:
         """Return the reply about a key that the server should have; its slot may have just gone elsewhere."""

@@ -90,7 +90,7 @@ class SqlProtocol(StoreProtocol):
         self._receipts = Receipts()
         self._alone = True  # the last to join found nobody ahead: it may be so again
         self._renewed = 0  # how often, since it has tidied
-        self._more_to_tidy = False
+        self._more_to_tidy = self._spends = False
 
     # The session.
 
@@ -119,10 +119,9 @@ class SqlProtocol(StoreProtocol):
         self._renewed += 1
         if self._more_to_tidy or self._renewed * self._ttl_s >= TIDY_EVERY_S * self.renewals_per_ttl:
             self._renewed, self._more_to_tidy = 0, False
+            self._spends = not self._spends and bool(self._receipts.settled())  # in turn: one at a time
             with suppress(StoreUnavailable, Expired):
-                yield Transact(self._tidy, behind_s=TIDY_WITHIN_S)
-                if self._receipts.settled():
-                    yield Transact(self._spend, behind_s=TIDY_WITHIN_S)
+                yield Transact(self._spend if self._spends else self._tidy, behind_s=TIDY_WITHIN_S)
         known = (*op.entries, *op.waiting)  # what waits may be behind its own client, and look at nothing
         missing = (entry for entry in known if (entry.ticket.queue, entry.token) not in standing)
         return Renewal(self._ttl_s, tuple(missing))

@@ -13,6 +13,8 @@ moved (``SessionMovedException``).
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -141,16 +143,17 @@ class ZooKeeperProtocol(Values):
             self._unmade.discard(ticket.id)
             created, names = yield from Batch((create, listing))
             made = not isinstance(created, NoNode | StoreRefused)
-            if isinstance(names, StoreRefused) and not isinstance(created, Exception):
-                yield from self._delete(created[0], again=True)  # nobody who may not list could find it
-                made = False
-            if not made and not context.again:
-                self._unmade.add(ticket.id)
-            if not isinstance(created, NoNode):
-                (path, stat), names = self._answers((created, names))
-                self._check_owner(stat)
-                entry = Entry(ticket, path, stat.czxid)
-                return (yield from self._snapshot(entry, op.rule, names, minding=minding))
+            with _was_sent() if made else nullcontext():
+                if isinstance(names, StoreRefused) and not isinstance(created, Exception):
+                    yield from self._delete(created[0], again=True)  # nobody who may not list could find it
+                    made = False
+                if not made and not context.again:
+                    self._unmade.add(ticket.id)
+                if not isinstance(created, NoNode):
+                    (path, stat), names = self._answers((created, names))
+                    self._check_owner(stat)
+                    entry = Entry(ticket, path, stat.czxid)
+                    return (yield from self._snapshot(entry, op.rule, names, minding=minding))
             yield from self._make(self._layout.ancestors(ticket.queue))
         raise StoreUnavailable(self._label, f"the node of lock {ticket.queue!r} is deleted over and over")
 
@@ -412,6 +415,16 @@ class ZooKeeperProtocol(Values):
         except NoNode:
             return again  # asked again: it was I who deleted it
         return True
+
+
+@contextmanager
+def _was_sent() -> Generator[None]:
+    """Have what fails here be no failure of which nothing was sent: a node was made before."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        error.unsent = False
+        raise
 
 
 def _is_read(contender: Contender, read: Contender | None) -> bool:
