@@ -14,6 +14,7 @@ from integration.counting import kind, no_periodic_reading  # noqa: F401 - fixtu
 from integration.harness import finding
 from integration.lateness import Lateness
 from integration.needing import needed
+from integration.order import spread
 from integration.proxy import Proxy
 from integration.stores import ServerStore, make_tables, store_on
 from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
@@ -82,8 +83,12 @@ SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before what is deselected is
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+LONGEST = ("breaking/test_breaking.py",)
+"""What takes so long that one process alone would be at it when all others have ended."""
+
+
+@pytest.hookimpl(wrapper=True)  # before what is deselected is, and behind that
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Run on two stores by default what does not differ by store; say what may be run once more."""
     items[:] = [item for item in items if not _reads_along(item)]
     for item in items:
@@ -104,6 +109,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.long)
         if spec is not None and _matches(item, ("shedlock/test_contract.py",)) and not _paired(spec.params):
             item.add_marker(pytest.mark.long)
+    yield
+    processes = int(getattr(config, "workerinput", {"workercount": 1})["workercount"])
+    items[:] = spread(items, lambda item: _matches(item, LONGEST), processes)
 
 
 @pytest.hookimpl(tryfirst=True)

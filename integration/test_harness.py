@@ -18,6 +18,7 @@ from integration.conftest import FIXTURES
 from integration.credentials.servers import SENTINEL, SecureRedis
 from integration.harness import finding
 from integration.harness.process import eventually
+from integration.order import spread
 from tests.children import child
 
 
@@ -279,3 +280,18 @@ def test_a_secure_redis_asks_who_is_there(redis_server: servers.Redis) -> None:
         nameless = redis.Redis(by_password.host, by_password.port)
         with nameless, pytest.raises(redis.exceptions.AuthenticationError):
             nameless.set("t-a", 1)
+
+
+@pytest.mark.parametrize("items", ["LLLLLLLaaaaaaaaaaaaaa", "aLaLa", "LLLL", "aaa", "aaaaaaLLLLLLaaa", ""])
+@pytest.mark.parametrize("processes", [1, 2, 5])
+def test_each_process_begins_with_its_share_of_what_takes_long(items: str, processes: int) -> None:
+    found = spread(items, lambda one: one == "L", processes)
+    assert sorted(found) == sorted(items)
+    left, at = len(items), 0
+    for number in range(processes):
+        share = left // (processes - number)
+        own = "".join(found[at : at + share])
+        if len(items) >= processes * (items.count("L") + 1):
+            assert own.count("L") == len(range(number, items.count("L"), processes))
+        assert own == "L" * own.count("L") + "a" * own.count("a")
+        left, at = left - share, at + share
