@@ -391,8 +391,10 @@ class EtcdProtocol(ValuesProtocol):
         The reply to a refusal has the own key, the anchor, and ``otherwise``. The contender is in doubt
         from before the store is asked, until it has answered all that was asked.
         """
-        doubted = ticket.id in self._in_doubt and ticket.id not in self._denied
-        self._denied.discard(ticket.id)
+        doubted = ticket.id in self._in_doubt
+        if doubted and ticket.id in self._denied:
+            self._denied.discard(ticket.id)
+            doubted = False
         self._in_doubt.add(ticket.id)
         absent = [*nobody, codec.compare_absent(key), codec.compare_absent(self._tombstone(ticket))]
         put = codec.put(key, pack(ticket.queue, "", ticket.owner, ticket.data), self._lease)

@@ -52,15 +52,16 @@ class Endpoints:
 
     def attempt(self, now: float, deadline: float) -> Attempt:
         """Return which server to ask, and until when; both instants are of one monotonic clock."""
+        if not self.several:
+            return Attempt(self.all[0], now, deadline)
         left_s = deadline - now
-        if self.several:
-            left_s = min(left_s, max(left_s / SHARES, SHORTEST_SHARE_S, 2 * self._slow_s))
+        left_s = min(left_s, max(left_s / SHARES, SHORTEST_SHARE_S, 2 * self._slow_s))
         return Attempt(self.current(), now, now + left_s)
 
     def answered(self, attempt: Attempt, now: float) -> None:
         """Take note of how long an answer takes."""
         self._slow_s = max(now - attempt.began, self._slow_s / 2)
-        if attempt.endpoint == self.current():
+        if self._silent_s and attempt.endpoint == self.current():
             self._silent_s = 0.0
 
     def unanswered(self, attempt: Attempt, now: float) -> None:

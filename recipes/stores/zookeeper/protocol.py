@@ -13,8 +13,6 @@ moved (``SessionMovedException``).
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -140,22 +138,32 @@ class ZooKeeperProtocol(Values):
         )
         listing = Children(self._layout.queue(ticket.queue))
         for _ in range(PARENT_TRIES):
-            self._unmade.discard(ticket.id)
+            if self._unmade:
+                self._unmade.discard(ticket.id)
             created, names = yield from Batch((create, listing))
-            made = not isinstance(created, NoNode | StoreRefused)
-            with _was_sent() if made else nullcontext():
-                if isinstance(names, StoreRefused) and not isinstance(created, Exception):
-                    yield from self._delete(created[0], again=True)  # nobody who may not list could find it
-                    made = False
-                if not made and not context.again:
-                    self._unmade.add(ticket.id)
-                if not isinstance(created, NoNode):
+            if not isinstance(created, Exception):
+                try:
+                    if isinstance(names, StoreRefused):  # nobody who may not list could find it
+                        yield from self._delete(created[0], again=True)
+                        self._note_unmade(ticket, context)
                     (path, stat), names = self._answers((created, names))
                     self._check_owner(stat)
                     entry = Entry(ticket, path, stat.czxid)
                     return (yield from self._snapshot(entry, op.rule, names, minding=minding))
+                except StoreUnavailable as error:
+                    error.unsent = False  # whatever could not be sent: a node was made before
+                    raise
+            if isinstance(created, (NoNode, StoreRefused)):
+                self._note_unmade(ticket, context)
+            if not isinstance(created, NoNode):
+                self._answers((created, names))
             yield from self._make(self._layout.ancestors(ticket.queue))
         raise StoreUnavailable(self._label, f"the node of lock {ticket.queue!r} is deleted over and over")
+
+    def _note_unmade(self, ticket: Ticket, context: RequestContext) -> None:
+        """Note that a contender does not stand; asked again, an earlier try may have made it."""
+        if not context.again:
+            self._unmade.add(ticket.id)
 
     def probe(self, op: Probe, context: RequestContext) -> Steps[Snapshot | None]:
         """Look first: nothing is written while somebody blocks."""
@@ -163,7 +171,7 @@ class ZooKeeperProtocol(Values):
             try:
                 blocked = yield from self._blocked(op)
             except StoreRefused:
-                self._unmade.add(op.ticket.id)
+                self._note_unmade(op.ticket, context)
                 raise
             if blocked:
                 return None
@@ -415,16 +423,6 @@ class ZooKeeperProtocol(Values):
         except NoNode:
             return again  # asked again: it was I who deleted it
         return True
-
-
-@contextmanager
-def _was_sent() -> Generator[None]:
-    """Have what fails here be no failure of which nothing was sent: a node was made before."""
-    try:
-        yield
-    except StoreUnavailable as error:
-        error.unsent = False
-        raise
 
 
 def _is_read(contender: Contender, read: Contender | None) -> bool:
