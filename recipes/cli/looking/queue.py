@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["Queue", "follow", "long", "looked_at", "read"]
 
 FOREIGN = "of another kind of client"
-IDENTITY: tuple[tuple[str, Justify], ...]
-IDENTITY = ("owner", "left"), ("host", "left"), ("pid", "right"), ("since", "left")
+IDENTITY: tuple[tuple[str, Justify], ...] = (
+    ("owner", "left"),
+    ("host", "left"),
+    ("pid", "right"),
+    ("since", "left"),
+)
 """The columns that all recipes have."""
 
 

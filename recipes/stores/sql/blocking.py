@@ -334,6 +334,7 @@ class _Listener(threading.Thread):
         lent = self._engine.raw_connection()
         connection = self._connection = lent.driver_connection
         lent.detach()  # from the pool, whose connections are for acts
+        connection.commit()  # what a listener of the user's pool may have begun
         connection.autocommit = True
         connection.execute(f'LISTEN "{self._hearing.channel}"')
         self._hearing.connected()

@@ -7,17 +7,17 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 
 from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S, PLAIN_MODE
 from recipes.stores.sql.requests import Act, Ask, Work
 from recipes.stores.sql.texts import Said, Texts, call_of
 
-__all__ = ["begin_on_mysql", "bounded", "call", "carry_out", "followed", "run", "said"]
+__all__ = ["begin_on_mysql", "bounded", "call", "carry_out", "followed", "given_back_as_it_is", "run", "said"]
 
 
-_MADE = "recipes", "functions"
+_MADE, _WAS = ("recipes", "functions"), ("recipes", "modes")
 _BOUND, _AS_BEFORE = (
     f"SET {', '.join(f'{one} = {value}' for one, value in values.items())}"
     for values in (
@@ -76,6 +76,33 @@ def said(connection: Connection, one: Said) -> Any:
     finally:
         with suppress(Exception):  # its connection may have ended
             cursor.close()
+
+
+def given_back_as_it_is(connection: Connection) -> None:
+    """Have a connection of the user's engine go back to its pool in the modes in which it is, and idle now.
+
+    SQLAlchemy gives one whose isolation level was set those of its dialect then, whatever the user's
+    arguments or listeners have said. A level cannot be set in a transaction, which a listener may have begun.
+    """
+    info = connection.info
+    if _WAS in info:
+        return
+    driver: Any = connection.connection.dbapi_connection
+    driver.commit()
+    info[_WAS] = [
+        (mode, getattr(driver, mode)) for mode in ("autocommit", "isolation_level") if hasattr(driver, mode)
+    ]
+    pool = connection.engine.pool
+    if not event.contains(pool, "checkin", _as_before):
+        event.listen(pool, "checkin", _as_before)
+
+
+def _as_before(driver: Any, record: Any) -> None:
+    """Set the modes in which a connection was lent; those of one that is broken or closed go with it."""
+    for mode, value in record.info.pop(_WAS, ()):
+        with suppress(Exception):
+            if getattr(driver, mode) != value:
+                setattr(driver, mode, value)
 
 
 def call(connection: Connection, act: Act[Any], work: Work, ending: Callable[[], object]) -> Any:

@@ -15,7 +15,15 @@ from sqlalchemy.exc import DBAPIError
 from recipes._run.clock import boot_time
 from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.sql.acts import Elsewhere, Starting
-from recipes.stores.sql.carrying import begin_on_mysql, bounded, call, carry_out, followed, run
+from recipes.stores.sql.carrying import (
+    begin_on_mysql,
+    bounded,
+    call,
+    carry_out,
+    followed,
+    given_back_as_it_is,
+    run,
+)
 from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
 from recipes.stores.sql.entering import create, entered, left, started
 from recipes.stores.sql.hearing import Hearing
@@ -150,6 +158,8 @@ class Wire:
         theirs = not self._settings.own
         # Where it commits each statement, such an engine of MySQL would keep a rollback to itself.
         silent = theirs and getattr(connection.dialect, "skip_autocommit_rollback", False)
+        if theirs and self._postgresql:
+            given_back_as_it_is(connection)
         if silent or (self._postgresql and (theirs or level == "AUTOCOMMIT")):  # of the try before
             connection.execution_options(isolation_level="READ COMMITTED")
         work = Work(*entered(connection, self._settings), self._settings.grace_us)

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import literal, select
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool, QueuePool
 
 from recipes._run.clock import boot_time
 from recipes.errors import StoreRefused, StoreUnavailable
@@ -23,6 +24,30 @@ from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import PREFIX, Tables
 from recipes.stores.sql.texts import Said
 from recipes.stores.sql.wire import QUICK_FROM, Progress, Wire
+
+
+class Driver:
+    """A driver's connection, which commits by itself, and of which a mode cannot be set if it ``refuses``."""
+
+    def __init__(self) -> None:
+        self.commits, self.refuses = 0, False
+        self._autocommit = True
+
+    def commit(self) -> None:
+        self.commits += 1
+
+    def rollback(self) -> None:
+        """As it goes back to a pool."""
+
+    @property
+    def autocommit(self) -> bool:
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, commits: bool) -> None:
+        if self.refuses:
+            raise RuntimeError("in a transaction")
+        self._autocommit = commits
 
 
 class Noting:
@@ -47,6 +72,8 @@ class Noting:
         self.invalidated = False
         self.connection = self
         self.driver_connection: Any = object()  # of a driver that prepares by itself
+        self.dbapi_connection = Driver()
+        self.engine = SimpleNamespace(pool=NullPool(Driver))
 
     def execution_options(self, *, isolation_level: str) -> Noting:
         self.levels.append(isolation_level)
@@ -116,6 +143,24 @@ def test_what_enters_by_the_engine_of_a_user_is_read_committed(monkeypatch: pyte
     monkeypatch.setattr(module, "entered", entering)
     transacting(own=False, heard=False)
     assert levels == ["READ COMMITTED"] * 2
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_connection_of_the_user_goes_back_in_the_modes_in_which_it_came(refuses: bool) -> None:
+    pool = QueuePool(Driver, pool_size=1)
+    for _ in range(2):
+        lent = pool.connect()
+        driver: Any = lent.dbapi_connection
+        given: Any = SimpleNamespace(info=lent.info, connection=lent, engine=SimpleNamespace(pool=pool))
+        driver.autocommit, before = True, driver.commits
+        for _ in range(2):
+            carrying.given_back_as_it_is(given)
+        assert driver.commits == before + 1
+        driver.autocommit = False
+        driver.refuses = refuses
+        lent.close()  # type: ignore[no-untyped-call]
+        assert driver.autocommit is not refuses
+        driver.refuses = False
 
 
 # In one call.
