@@ -194,7 +194,8 @@ class _BaseGrant:
         seen: this alone protects where clocks, pauses and networks do not. Permits and multi-locks
         have none: theirs is None.
         """
-        return self._hold.entry.token
+        token: Any = self._hold.entry.token if self._fences else None  # then its own type says so
+        return token  # type: ignore[no-any-return]
 
     @property
     def _queues(self) -> tuple[str, ...]:
@@ -552,9 +553,10 @@ class _Permits:
     _fences: ClassVar[bool] = False
     _hold: HeldState
 
-    @property
-    def token(self) -> None:
-        """None: of several holders a gate would refuse all but the last."""
+    if TYPE_CHECKING:
+
+        @property
+        def token(self) -> None: ...
 
     @property
     def weight(self) -> int:

@@ -45,9 +45,10 @@ class BaseMultiGrant:
     _hold: Any
     _of: Grants
 
-    @property
-    def token(self) -> None:
-        """None: each part has its own."""
+    if TYPE_CHECKING:
+
+        @property
+        def token(self) -> None: ...
 
     def _found(self, lock: object) -> Any:
         for one, grant in self._of:
