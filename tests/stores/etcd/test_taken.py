@@ -23,7 +23,7 @@ from tests.strangers import Stranger
 Take = Callable[[int], Stranger]
 
 may_come_between = pytest.mark.flaky(reruns=3)
-"""A number may be taken as a thread has looked whose it is, and is about to use it: nobody can prevent that."""
+"""A number may be taken as a thread has looked whose it is, and is about to use it: nothing prevents that."""
 
 reading = test_lending.reading
 
