@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes.stores._kit.subscriptions import Subscriptions
+from recipes.stores._kit.tasks import _Worker
 
 
 class Box:
@@ -114,4 +117,32 @@ def test_nothing_is_left_of_a_mailbox_that_was_alone() -> None:
     subscriptions, one = Subscriptions(), Box()
     subscriptions.add(one, "x/1")
     subscriptions.forget(one)
+    assert not subscriptions
+
+
+def test_what_a_job_subscribes_that_was_forgotten_meanwhile_is_forgotten_behind_it() -> None:
+    """The call was cancelled as the thread of an asyncio client was at it: its mailbox was kept for good."""
+    subscriptions, box, begun, done = Subscriptions(), Box(), threading.Event(), threading.Event()
+    session: Any = SimpleNamespace(subscriptions=subscriptions, close=lambda _: done.set(), tick_s=1.0)
+    worker = _Worker(session, looks=False)
+
+    def carry_out(command: Any, _: float) -> None:
+        worker.forget(command.mailbox)  # as the loop does
+        subscriptions.forget(command.mailbox)
+        subscriptions.add(command.mailbox, "x/1")
+        begun.set()
+
+    session.carry_out = carry_out
+    job: Any = SimpleNamespace(
+        begin=lambda: True,
+        command=SimpleNamespace(mailbox=box),
+        until=0.0,
+        answer=SimpleNamespace(give=lambda *_: None),
+        forgotten=False,
+    )
+    worker.put(job)
+    assert begun.wait(20)
+    worker.end(SimpleNamespace(create_future=lambda: None, call_soon_threadsafe=lambda *_: None))  # type: ignore[arg-type]
+    assert done.wait(20)
+    assert not subscriptions.knows(box)
     assert not subscriptions
