@@ -139,9 +139,9 @@ def _full_is_done() -> list[Any]:
 
 
 def _refused_is_in_doubt() -> list[Any]:
-    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
+    def create(self: Any, ticket: Any, key: bytes, context: Any, **parts: Any) -> Any:
         try:
-            return (yield from original(self, ticket, key, **parts))
+            return (yield from original(self, ticket, key, context, **parts))
         except StoreFull:
             self._in_doubt.add(ticket.id)
             raise
@@ -153,8 +153,8 @@ def _refused_is_in_doubt() -> list[Any]:
 def _swept_is_lost() -> list[Any]:
     """A create that came just before a sweep counts as withdrawn, and the session with it."""
 
-    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
-        asking = original(self, ticket, key, **parts)
+    def create(self: Any, ticket: Any, key: bytes, context: Any, **parts: Any) -> Any:
+        asking = original(self, ticket, key, context, **parts)
         reply = yield asking.send(None)
         try:
             asking.send(reply)

@@ -80,9 +80,9 @@ def probe_compares_nothing() -> list[Any]:
 
 
 def no_create_is_in_doubt() -> list[Any]:
-    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
+    def create(self: Any, ticket: Any, key: bytes, context: Any, **parts: Any) -> Any:
         try:
-            return (yield from original(self, ticket, key, **parts))
+            return (yield from original(self, ticket, key, context, **parts))
         finally:
             self._in_doubt.discard(ticket.id)
 
@@ -91,8 +91,8 @@ def no_create_is_in_doubt() -> list[Any]:
 
 
 def answer_to_the_second_ends_doubt() -> list[Any]:
-    def create(self: Any, ticket: Any, key: bytes, **parts: Any) -> Any:
-        reply = yield from original(self, ticket, key, **parts)
+    def create(self: Any, ticket: Any, key: bytes, context: Any, **parts: Any) -> Any:
+        reply = yield from original(self, ticket, key, context, **parts)
         self._in_doubt.discard(ticket.id)
         return reply
 
