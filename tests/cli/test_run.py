@@ -238,7 +238,7 @@ with Minder([]) as minder:
 def test_a_guard_that_reads_nothing_does_not_block_who_tells_it_the_deadline() -> None:
     command = [sys.executable, "-c", STOPPED]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "started ended\n"
+    assert done.stdout == "forked ended\n"
 
 
 def test_one_that_waits_in_vain_says_so(url: str) -> None:

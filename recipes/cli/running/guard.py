@@ -13,7 +13,7 @@ starts belongs to it, in whatever session or process group: orphans become child
 It runs as a script, without this package, so that it starts fast and stays small. Both sides write
 JSON lines. Its messages are: ``start`` a command, the new ``deadline`` (seconds of the boot clock, null
 for none), to pass a ``signal`` on, and to ``resume`` what was stopped. It tells that it is ``ready``, that
-it is too ``late`` to start the command, and that this has ``started``, ``failed`` to start, was ``stopped``,
+it is too ``late`` to start the command, and that this is ``forked``, ``failed`` to start, was ``stopped``,
 is being ended (``stopping``, ``killed``), and has ``ended``.
 """
 
@@ -28,12 +28,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-__all__ = ["KEPT", "Guard", "become_reaper", "boot_time", "bury", "end_all", "family", "main"]
+__all__ = ["KEPT", "Guard", "become_reaper", "boot_time", "bury", "end_all", "main"]
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LONGEST_WAIT_S = 0.25
@@ -82,8 +83,8 @@ def become_reaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def family(root: int) -> list[int]:
-    """Return the processes that descend from ``root`` and run (zombies do not)."""
+def _seen(root: int) -> tuple[list[int], set[int]]:
+    """Return the processes that descend from ``root`` and run, and its children that are dead."""
     children: dict[int, list[tuple[int, bool]]] = {}
     for pid, state, parent in _processes():
         children.setdefault(parent, []).append((pid, state not in "ZX"))
@@ -93,25 +94,43 @@ def family(root: int) -> list[int]:
         below = [child for pid in generation for child in children.get(pid, ())]
         found += [pid for pid, runs in below if runs]
         generation = [pid for pid, _ in below]
-    return found
+    return found, {pid for pid, runs in children.get(root, ()) if not runs}
+
+
+def _family(me: int, spared: int) -> list[int]:
+    """Return the processes that descend from this one and run; none only if there are none.
+
+    Whoever forks while all are looked at, and exits, leaves a child that was not seen. But then a child of
+    this process has died, which takes in the orphans: these deaths are taken note of, but for ``spared``,
+    and if there were any, all are looked at again.
+    """
+    while True:
+        found, dead = _seen(me)
+        dead.discard(spared)
+        if found or not dead:
+            return found
+        for pid in dead:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _processes() -> Iterator[tuple[int, str, int]]:
-    """Yield id, state and parent of every process."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it is gone
-            text = (folder / "stat").read_text(errors="replace")
-            state, parent = text.rpartition(")")[2].split()[:2]
-            yield int(folder.name), state, int(parent)
+    """Yield id, state and parent of every process that was there at the beginning."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names only
+        with suppress(OSError):  # it is gone, or no process
+            text = Path("/proc", name, "stat").read_text(errors="replace") if name.isdecimal() else ""
+            if text:
+                state, parent = text.rpartition(")")[2].split()[:2]
+                yield int(name), state, int(parent)
 
 
-def end_all(group: int, root: int, within_s: float = DYING_S) -> list[int]:
-    """Kill the process group and all that descend from ``root``; returns those that do not die."""
+def end_all(group: int, me: int, within_s: float = DYING_S) -> list[int]:
+    """Kill the process group and all that descend from this process; returns those that do not die."""
     end = boot_time() + within_s
-    signal_all(group, root, signal.SIGKILL)
-    while (left := family(root)) and boot_time() < end:
+    signal_all(group, me, signal.SIGKILL)
+    while (left := _family(me, group)) and boot_time() < end:
         time.sleep(0.002)
-        signal_all(group, root, signal.SIGKILL)
+        signal_all(group, me, signal.SIGKILL)
     return left
 
 
@@ -122,11 +141,11 @@ def bury() -> None:
             pass
 
 
-def signal_all(group: int, root: int, number: int) -> None:
+def signal_all(group: int, me: int, number: int) -> None:
     """Send a signal to the process group and to those who left it."""
     with suppress(OSError):
         os.killpg(group, number)
-    for pid in family(root):
+    for pid in _seen(me)[0]:
         with suppress(OSError):
             if os.getpgid(pid) != group:
                 os.kill(pid, number)
@@ -144,6 +163,7 @@ class Guard:
         self._unread = b""
         self._kept: list[int] = []
         self._child = 0
+        self._starting: int | None = None  # the pipe that ends as the command begins, or says why it does not
         self._deadline: float | None = None
         self._grace_s = 0.0
         self._kill_at: float | None = None
@@ -159,9 +179,12 @@ class Guard:
         """Carry out messages until the command has ended."""
         self._tell("ready")
         while True:
-            ready, _, _ = select.select([self._control, self._waker], [], [], self._patience())
+            heard = [self._control, self._waker, *([] if self._starting is None else [self._starting])]
+            ready, _, _ = select.select(heard, [], [], self._patience())
             if self._waker in ready:
                 self._waker.recv(4096)
+            if self._starting in ready:
+                self._begun()
             if self._control in ready and not self._listen():
                 if self._child:
                     end_all(self._child, os.getpid())
@@ -214,22 +237,47 @@ class Guard:
             return
         words = [word.encode("latin-1") for word in command]
         added = {name.encode("latin-1"): value.encode("latin-1") for name, value in environment.items()}
-        broken, breaks = os.pipe()
-        me = os.getpid()
-        child = os.fork()
-        if child == 0:
-            _become(words, {**os.environb, **added}, breaks, me, terminal=terminal, ignored=ignored)
-        os.close(breaks)
-        with suppress(OSError):
-            os.setpgid(child, child)
-        failure = os.read(broken, 64)
-        os.close(broken)
-        if failure:
-            os.waitpid(child, 0)
-            self._tell("failed", errno=int(failure))
+        become = partial(_become, words, {**os.environb, **added}, terminal=terminal, ignored=ignored)
+        try:
+            self._fork(become)
+        except OSError as error:
+            self._tell("failed", errno=error.errno)
             return
+        with suppress(OSError):
+            os.setpgid(self._child, self._child)
+        self._tell("forked", pid=self._child)
+
+    def _fork(self, become: Callable[[int, int, set[signal.Signals]], NoReturn]) -> None:
+        """Have a child become the command. That may take long, where its file is on a network."""
+        me = os.getpid()
+        self._starting, breaks = os.pipe()
+        try:
+            # What comes for the command waits until it can take it, as a command does.
+            masked = signal.pthread_sigmask(signal.SIG_BLOCK, KEPT)
+            try:
+                child = os.fork()
+                if child == 0:
+                    become(breaks, me, masked)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        except OSError:
+            os.close(self._starting)
+            self._starting = None
+            raise
+        finally:
+            os.close(breaks)
         self._child = child
-        self._tell("started", pid=child)
+
+    def _begun(self) -> None:
+        """Take note that the command runs, or why it could not be started."""
+        assert self._starting is not None, "it is being started"
+        failure = os.read(self._starting, 64)
+        os.close(self._starting)
+        self._starting = None
+        if failure:
+            os.waitpid(self._child, 0)
+            self._child = 0
+            self._tell("failed", errno=int(failure))
 
     def _do_deadline(self, *, at: float | None) -> None:
         self._deadline = at
@@ -249,8 +297,11 @@ class Guard:
         """Look at the command and at the clock; returns whether the command has ended."""
         exited = os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if exited is not None:
-            self._end()
-            return True
+            if self._starting is not None:
+                self._begun()
+            if self._child:
+                self._end()
+            return bool(self._child)
         self._reap()
         due = self._due()
         if due is None or boot_time() < due:
@@ -303,7 +354,7 @@ class Guard:
         end = boot_time() + within_s
         if self._deadline is not None:
             end = min(end, self._deadline)
-        while (left := family(os.getpid())) and (rest := end - boot_time()) > 0:
+        while (left := _family(os.getpid(), self._child)) and (rest := end - boot_time()) > 0:
             ready, _, _ = select.select([self._control], [], [], min(rest, 0.01))
             if ready and not self._listen():
                 return left
@@ -317,11 +368,22 @@ def _become(
     environment: dict[bytes, bytes],
     breaks: int,
     parent: int,
+    masked: set[signal.Signals],
     *,
     terminal: bool,
     ignored: list[int],
 ) -> NoReturn:
-    """Become the command: a process group of its own, that dies with its parent."""
+    """Become the command: a process group of its own, that dies with its parent.
+
+    Args:
+        command: Its words.
+        environment: All of it.
+        breaks: Where to write the error's number if it cannot be started.
+        parent: The guard.
+        masked: Its signals are masked like this.
+        terminal: Whether it has the terminal.
+        ignored: The signals that it ignores.
+    """
     try:
         os.setpgid(0, 0)
         if terminal:
@@ -332,6 +394,7 @@ def _become(
         signal.set_wakeup_fd(-1)
         for number in (*KEPT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own choice of program
     except (OSError, ValueError) as error:  # an empty name is a ValueError
         os.write(breaks, str(getattr(error, "errno", errno.ENOENT)).encode())

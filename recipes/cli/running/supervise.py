@@ -182,7 +182,7 @@ class Supervisor:
                 if not self._ended_by_us:
                     return ending
                 return replace(ending.but_lost(self._grant.lost_reason), token=token)
-            case _:  # "started": what it is good for, the minder has kept
+            case _:  # "forked": what it is good for, the minder has kept
                 pass
         return None
 
