@@ -22,6 +22,7 @@ from threading import local
 from typing import IO, TYPE_CHECKING, Any
 
 from recipes._section import Section
+from recipes._signals import of_a_handler
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -281,7 +282,9 @@ class Log(logging.LoggerAdapter[logging.Logger]):
         """Log as the logger does; ``stacklevel`` counts from the caller."""
         try:
             self.logger.log(level, msg, *args, stacklevel=stacklevel + 1, **more)
-        except (Exception, SystemExit):
+        except (Exception, SystemExit) as error:
+            if of_a_handler(error):
+                raise
             if logging.raiseExceptions and sys.stderr is not None:
                 with suppress(Exception):
                     sys.stderr.write(f"{msg!r} could not be logged:\n{traceback.format_exc()}")
@@ -427,7 +430,9 @@ def _tell(transition: Transition) -> None:
     for hook in (_log, *_hooks):
         try:
             hook(transition)
-        except (Exception, SystemExit):  # that would end the thread that renews
+        except (Exception, SystemExit) as error:  # that would end the thread that renews
+            if of_a_handler(error):
+                raise
             log.exception("a subscriber of recipes.events failed")
 
 

@@ -155,6 +155,7 @@ VALUES = {
     "_mutex",
     "_record",
     "_section",
+    "_signals",
     "_threads",
     "_version",
 }  # what every layer speaks of

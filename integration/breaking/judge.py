@@ -36,6 +36,8 @@ LEFT_S = LONG_S + 5.0
 """How long what is left behind may be there: until the session's end."""
 AT_ONCE = 6
 REHEARSALS = 3
+RIVAL_S = 20.0
+"""The session and each request of the other client: no place is to blame for a machine that stands still."""
 UNANSWERED = ("StoreUnavailable: ", "StoreTimeout: ")
 """How errors begin that a machine that stands still brings about, without a fault."""
 
@@ -194,7 +196,8 @@ class Breaking:
 
     def _live(self, place: Place, more: Mapping[str, Any]) -> None:
         try:
-            with recipes.connect(self._url(place.name), session_timeout=20, **self._options) as rival:
+            patience = {"session_timeout": RIVAL_S, "request_timeout": RIVAL_S}
+            with recipes.connect(self._url(place.name), **patience, **self._options) as rival:
                 self._live_beside(rival, place, more)
         except Exception as error:
             place.wrong.append(f"beside it: {error!r}; {self._log.read_text()}")

@@ -30,6 +30,7 @@ from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes._run.waiting import acquire
 from recipes._section import section
+from recipes._signals import Struck
 from recipes.errors import ReentrantCall
 from recipes.events import log
 
@@ -154,6 +155,8 @@ class BlockingRuntime(Runtime):
                         result = mailbox.receive(call.deadline.bound(effect.at_most_s, self.now()))
                     else:
                         result = call.session.connection.ask(effect, call.bound())  # type: ignore[union-attr]
+                except Struck as struck:
+                    effect = effects.throw(struck.raised)
                 except BaseException as error:
                     effect = effects.throw(error)
                 else:

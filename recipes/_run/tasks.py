@@ -29,6 +29,7 @@ from recipes._run import process
 from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes._run.watchdog import Watchdog
+from recipes._signals import of_a_handler
 from recipes.events import log
 
 if TYPE_CHECKING:
@@ -531,5 +532,7 @@ def _guarded(callback: Callable[[], object]) -> None:
         callback()
     except KeyboardInterrupt:  # the user's own, which came while this ran
         raise
-    except BaseException:
+    except BaseException as error:
+        if of_a_handler(error):
+            raise
         log.exception("a callback failed")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from recipes._run.waiting import SLICE_S
+from recipes._signals import of_a_wait
 from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
 from recipes.stores.descriptors import TAKEN, Descriptor, identity
 from recipes.stores.tls import CLOSED, is_of_tls, of_established, tls_words
@@ -40,7 +41,10 @@ def _wait(fd: int, write: bool, timeout_s: float) -> bool:
         ready = select.select([] if write else [fd], [fd] if write else [], [], timeout_s)
         return bool(ready[0] or ready[1])
     poll.register(fd, select.POLLOUT if write else select.POLLIN)
-    return bool(poll.poll(math.ceil(timeout_s * 1000)))
+    try:
+        return bool(poll.poll(math.ceil(timeout_s * 1000)))
+    except Exception as error:
+        raise of_a_wait(error) from None
 
 
 def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> set[int]:
@@ -57,7 +61,10 @@ def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> se
             poll.register(fd, select.POLLIN)
         for fd in write:
             poll.register(fd, select.POLLIN | select.POLLOUT)
-        return {fd for fd, _ in poll.poll(math.ceil(timeout_s * 1000))}
+        try:
+            return {fd for fd, _ in poll.poll(math.ceil(timeout_s * 1000))}
+        except Exception as error:
+            raise of_a_wait(error) from None
     some = select.select([*read, *write], list(write), [], timeout_s)  # pragma: no cover
     return {*some[0], *some[1]}  # pragma: no cover
 

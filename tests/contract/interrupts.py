@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from recipes._run.clock import boot_time
+from tests.alarms import alarm
 from tests.contract.tap import RECEIVE, Act, Asked, Fault
 from tests.contract.world import SHORT, Party, World, until
 from tests.pace import Pace
@@ -175,6 +176,22 @@ class Interrupts:
             assert a.wait_clean()
             assert b.release(b.acquire("x", timeout=5))
             assert not a.release(grant)
+
+    @pytest.mark.parametrize("raised", [TimeoutError, ZeroDivisionError, SystemExit])
+    def test_what_a_signal_handler_raises_ends_a_wait(
+        self, world: World, raised: type[BaseException]
+    ) -> None:
+        """A program's own alarm, or its end, is no failure of the store's."""
+        if world.api.is_async:
+            return
+        a, b = world.client(), world.client()
+        grant = a.acquire("x")
+        with alarm(raised, lambda: b.tap.waiting), pytest.raises(raised):
+            b.acquire("x", timeout=60)
+        assert b.wait_clean()
+        assert b.client.grants == []
+        assert a.verify(grant)
+        assert len(world.contenders("x")) == 1
 
     def test_a_create_that_lands_after_its_call_was_given_up_stands_for_nobody(self, world: World) -> None:
         if not world.store.lands_late:

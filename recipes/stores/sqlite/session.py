@@ -14,6 +14,7 @@ from recipes._contract.connection import OnEnd
 from recipes._contract.operations import End, Enqueue, Open, Probe, Renew
 from recipes._run.clock import boot_time
 from recipes._section import section
+from recipes._signals import of_a_handler
 from recipes.errors import ReentrantCall, SessionLost, StoreError, StoreFull, StoreUnavailable
 from recipes.events import log
 from recipes.stores._kit.queue import Command
@@ -84,6 +85,8 @@ class FileSession(Session):
             except StoreError:
                 raise
             except OSError as error:
+                if of_a_handler(error):
+                    raise
                 raise StoreUnavailable(self.label, str(error)) from None
             finally:
                 try:

@@ -17,12 +17,14 @@ from integration.servers import eventually
 from recipes._contract.connection import Batch
 from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes._run.blocking import ThreadMailbox
+from recipes._signals import Struck
 from recipes.errors import StoreUnavailable
 from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Post, Watch
 from recipes.stores.etcd.stream_book import Arming
 from recipes.stores.etcd.stream_multiplexer import Multiplexer
 from recipes.stores.sockets import readable
+from tests.alarms import alarm
 from tests.stores.etcd.fakes import Box, Peer, Server, trusting
 
 SOON_S = 10.0
@@ -195,6 +197,19 @@ def test_what_others_post_is_received_at_once(reading: Reading) -> None:
     assert received == [event]
     reading.stream.delete(K)
     assert box.receive(SOON_S) == Gone("k")
+
+
+@pytest.mark.parametrize("raised", [TimeoutError, ZeroDivisionError])
+def test_what_a_signal_handler_raises_is_no_failure_of_the_connection(
+    reading: Reading, raised: type[BaseException]
+) -> None:
+    box = reading.armed()
+    with alarm(raised, lambda: waits(reading)), pytest.raises(Struck) as struck:
+        box.receive(60)
+    assert isinstance(struck.value.raised, raised)
+    reading.stream.delete(K)
+    assert box.receive(SOON_S) == Gone("k")
+    assert reading.own()
 
 
 def test_another_that_watches_has_the_thread_read_for_both(reading: Reading) -> None:

@@ -1,0 +1,44 @@
+"""What a program's own signal handler raises ends a call on every store, whatever the call waits for."""
+
+from __future__ import annotations
+
+import pytest
+
+import recipes
+from integration.chaos.stages import staged
+from integration.needing import needed
+from recipes._run.clock import boot_time
+from tests.alarms import alarm
+
+STORES = ("etcd-3.4", "etcd-grpc", "zookeeper", "redis", "postgres", "mariadb", "memcached", "redlock")
+SESSION_S = 8.0
+
+
+class SoftTimeLimitExceeded(Exception):
+    """As Celery raises it in a task."""
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_an_alarm_ends_a_call_as_it_is(store: str, prefix: str) -> None:
+    with needed(store, lambda: staged(store, session_s=SESSION_S)) as stage:
+        way = stage.way()
+        url = way.url(prefix)
+        options = {**stage.options, "session_timeout": SESSION_S}
+        with recipes.connect(url, **options) as holder, recipes.connect(url, **options) as client:
+            lock = client.lock("taken")
+            grant = holder.lock("taken").acquire(timeout=60)  # some grant nothing at first
+            client.lock("free").acquire(timeout=60).release()
+            for raised in (TimeoutError, SoftTimeLimitExceeded):
+                begun = boot_time()
+                with alarm(raised, lambda begun=begun: boot_time() > begun + 0.3), pytest.raises(raised):
+                    lock.acquire(timeout=120)
+                for proxy in way.proxies:
+                    proxy.blackhole()
+                begun = boot_time()
+                with alarm(raised, lambda begun=begun: boot_time() > begun + 0.3), pytest.raises(raised):
+                    client.lock("free").acquire(timeout=120)
+                way.heal()
+                client.lock("free").acquire(timeout=60).release()
+            grant.release()
+            lock.acquire(timeout=60).release()
+        way.close()
