@@ -26,7 +26,7 @@ from recipes._contract.operations import (
     Withdraw,
     Write,
 )
-from recipes._programs.hold import REMOVED
+from recipes._programs.hold import CLOSED, REMOVED
 from recipes._programs.queueing import _unanswered, calm, due_at
 from recipes._programs.steps import Abandon, Attach, Emit, Now, Wait
 from recipes._record import record
@@ -196,7 +196,7 @@ def leave(party: Party, place: Place) -> Program[None]:
         raise
     except (SessionLost, ClientClosed) as lost:
         yield from Abandon(mine.ticket)
-        why = lost.reason if isinstance(lost, SessionLost) else "the client was closed"
+        why = lost.reason if isinstance(lost, SessionLost) else CLOSED
         broken = party.broken(f"this party was not inside any more: {why}")
     except Expired as expired:
         yield from Abandon(mine.ticket)

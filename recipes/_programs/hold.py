@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from recipes._contract.protocol import StoreProtocol
     from recipes._contract.rule import Rule
 
-__all__ = ["INTERRUPTED", "RELEASED", "REMOVED", "SHARED", "HeldState", "StoreSession"]
+__all__ = ["CLOSED", "INTERRUPTED", "RELEASED", "REMOVED", "SHARED", "HeldState", "StoreSession"]
 
+CLOSED = "the client was closed"
 INTERRUPTED = "the call was interrupted before it returned"
 NOT_RENEWED = "the session was not renewed in time"
 REMOVED = "its contender was removed from the store"
@@ -144,6 +145,11 @@ class StoreSession:
     def reason(self) -> str:
         """Why the session ended."""
         return self.ended or NOT_RENEWED
+
+    @property
+    def ended_here(self) -> bool:
+        """Whether this client has ended it, out of time or as it was closed; not the store."""
+        return self.ended in (NOT_RENEWED, CLOSED)
 
 
 RELEASED = "released"

@@ -274,19 +274,20 @@ def release(hold: HeldState, *, wait: bool = True) -> Program[bool]:
     """Delete the own contender; what cannot be settled in time is left to the cleaner.
 
     The caller has ended ``hold`` as released before. Returns whether the contender was
-    there, or may have been. Not to ``wait`` leaves all of it to the cleaner.
+    there, or may have been: so it is where this client itself has ended the session since, and the
+    contender with it. Not to ``wait`` leaves all of it to the cleaner.
     """
     lost: str | None = None
     try:
         if wait:
             removed = yield from Withdraw(hold.entry.ticket, hold.entry)
-            lost = None if removed else REMOVED
+            lost = None if removed or hold.session.ended_here else REMOVED
         else:
             yield from Abandon(hold.entry.ticket, hold.entry)
     except GeneratorExit:
         raise
     except SessionLost as ended:
-        lost = ended.reason
+        lost = None if hold.session.ended_here else ended.reason
     except (StoreError, Expired):
         yield from Abandon(hold.entry.ticket)
     except BaseException:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from recipes._contract.deadline import Expired
 from recipes._contract.operations import Entry, Open, Program, Renew
 from recipes._contract.wakeups import Event
-from recipes._programs.hold import NOT_RENEWED, REMOVED, StoreSession
+from recipes._programs.hold import CLOSED, NOT_RENEWED, REMOVED, StoreSession
 from recipes._programs.lease import SessionClock
 from recipes._programs.queueing import report_loss
 from recipes._programs.steps import Abandon, Emit, Now, Wait
@@ -169,7 +169,7 @@ def _renew(state: SessionState, session: StoreSession) -> Program[str]:
             clock.answered_in(now - clock.counted)  # the start of the session
             fresh = False
         if session.ended is not None or state.closed is not None:
-            return session.ended or "the client was closed"
+            return session.ended or CLOSED
         if now >= clock.deadline:
             return NOT_RENEWED
         yield from _give_back(session, now)

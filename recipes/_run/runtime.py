@@ -22,7 +22,7 @@ from recipes import events
 from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.operations import Entry, Open, Program, Stored, StoreOp, Ticket, Write
 from recipes._programs.cleaner import Job
-from recipes._programs.hold import INTERRUPTED, REMOVED, HeldState, StoreSession
+from recipes._programs.hold import CLOSED, INTERRUPTED, REMOVED, HeldState, StoreSession
 from recipes._programs.session import SessionEvent, SessionState
 from recipes._programs.steps import Admit
 from recipes._record import record
@@ -379,7 +379,7 @@ class Runtime(ABC):
 
     def close_session(self, session: StoreSession) -> None:
         """End the session in this client, as its closing; nothing else reports holders that hung."""
-        for hold in self.state.ended(session, "the client was closed"):
+        for hold in self.state.ended(session, CLOSED):
             self.report_loss(hold)
 
     def session_gone(self, session: StoreSession, reason: str) -> None:

@@ -22,7 +22,7 @@ from recipes._contract.deadline import Deadline
 from recipes._contract.operations import Entry, Program
 from recipes._contract.wakeups import Disturbed, Event
 from recipes._programs.cleaner import Job, clean, rest
-from recipes._programs.hold import HeldState, StoreSession
+from recipes._programs.hold import CLOSED, HeldState, StoreSession
 from recipes._programs.queueing import open_session
 from recipes._programs.session import keep
 from recipes._run import process
@@ -397,7 +397,7 @@ class AsyncRuntime(Runtime):
             return
         begun = self._begin_closing()
         if session is not None:
-            session.ended = "the client was closed"
+            session.ended = CLOSED
         for one in dict.fromkeys((session, *self.ends_sessions())):  # some of a `close` that was cancelled
             if one is not None and one.id:
                 self._end_without_loop(one, one.connection.for_another_loop())()

@@ -25,7 +25,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Gone, Granted, HandedOn, LocallyGone
-from recipes._programs.hold import NOT_RENEWED, HeldState
+from recipes._programs.hold import CLOSED, NOT_RENEWED, HeldState
 from recipes._programs.observing import evict, look_at_all, look_up
 from recipes._programs.queueing import (
     REMOVED,
@@ -786,6 +786,16 @@ def test_release_of_what_was_lost_before_is_a_loss(answer: Any, reason: str) -> 
     told = played.only(Emit).transition
     assert (told.event, told.reason, told.token) == ("lock.lost", reason, 7)
     assert (played.result, held.released, held.reason, held.lost(100.0)) == (False, False, reason, reason)
+
+
+@pytest.mark.parametrize("reason", [CLOSED, NOT_RENEWED])
+@pytest.mark.parametrize("answers", ["removed", "session"])
+def test_release_in_time_stands_where_this_client_ends_the_session_then(answers: str, reason: str) -> None:
+    held = released()
+    held.session.ended = reason  # while the store was asked
+    played = play(release(held), Script(Withdraw=False if answers == "removed" else SessionLost(reason)))
+    assert (played.kinds, played.events) == (["Withdraw", "Now", "Emit"], ["lock.released"])
+    assert (played.result, held.released, held.reason) == (True, True, None)
 
 
 @pytest.mark.parametrize(
