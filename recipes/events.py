@@ -311,10 +311,11 @@ def subscribe(hook: Hook) -> Callable[[], None]:
 
     check_callback("a hook", hook, "the transition")
     _hooks.append(hook)
+    left = [hook]
 
     def unsubscribe() -> None:
-        if hook in _hooks:
-            _hooks.remove(hook)
+        with suppress(IndexError, ValueError):  # once: it may be subscribed more than once
+            _hooks.remove(left.pop())
 
     return unsubscribe
 

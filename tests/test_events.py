@@ -7,6 +7,7 @@ import linecache
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -677,6 +678,41 @@ def test_subscribers_hear_until_they_leave(seen: list[Transition]) -> None:
     leave()
     events.emit(one)
     assert (len(seen), len(other)) == (2, 1)
+
+
+def test_one_that_leaves_twice_leaves_the_others_of_the_same_function() -> None:
+    other: list[Transition] = []
+    first, second = subscribe(other.append), subscribe(other.append)
+    first()
+    first()
+    events.emit(Transition("store.retry"))
+    assert len(other) == 1
+    second()
+    events.emit(Transition("store.retry"))
+    assert len(other) == 1
+
+
+@pytest.mark.parametrize("where", ["hook", "log"])
+@pytest.mark.parametrize("raised", [SystemExit, TimeoutError])
+def test_what_a_signal_handler_raises_amid_a_telling_goes_on(
+    where: str, raised: type[BaseException], breaking: Any
+) -> None:
+    """A worker that is told to end waits no more, wherever it is struck."""
+
+    def handle(*_: object) -> None:
+        raise raised
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    undo = subscribe(lambda _: signal.raise_signal(signal.SIGUSR1)) if where == "hook" else None
+    if where == "log":
+        breaking("filter", lambda _: signal.raise_signal(signal.SIGUSR1))
+    try:
+        with pytest.raises(raised):
+            events.emit(Transition("lock.lost", name="x"))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        if undo is not None:
+            undo()
 
 
 def test_a_raising_subscriber_stops_nobody(seen: list[Transition], caplog: pytest.LogCaptureFixture) -> None:

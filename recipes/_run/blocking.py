@@ -100,9 +100,9 @@ class BlockingRuntime(Runtime):
     """What a blocking client runs on."""
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
         self._warned = False
-        self._start_threads_afresh()
+        self._start_threads_afresh()  # first: the process may be forked as soon as it knows of this
+        super().__init__(*args)
 
     def _start_threads_afresh(self) -> None:
         self._starting = new_rlock()  # a signal handler may close the client
@@ -349,6 +349,7 @@ class BlockingRuntime(Runtime):
             self.close_session(session)
             if session not in self.ends_sessions():
                 self.schedule(Job(session, None))
+        self._stop_threads(waits=False)
 
     def _end(self, session: Any) -> bool:
         """End a session on the store; False if that is done behind."""

@@ -167,7 +167,10 @@ def _beside(end: Callable[[], object]) -> threading.Thread | None:
 def _after_fork_in_child() -> None:
     _left.clear()
     for runtime in present():
-        runtime.after_fork()
+        try:
+            runtime.after_fork()
+        except Exception:  # the others' grants are not to pass for the child's
+            log.exception("a client could not be told that its process was forked")
 
 
 atexit.register(_leave)

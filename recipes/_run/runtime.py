@@ -15,6 +15,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Protocol
 
@@ -272,10 +273,12 @@ class Runtime(ABC):
         """Release what was held in ``with`` blocks that were left as an interrupt struck their ends."""
         while self.left:
             try:
-                block = self.left.popleft()
+                block = self.left[0]
             except IndexError:  # another thread was quicker
                 return
             block.leave()
+            with suppress(ValueError):  # not before: an interrupt may strike; and to leave twice does no harm
+                self.left.remove(block)
 
     def schedule(self, job: Job) -> None:
         """Have the cleaner do a job, and remember it until it is done."""

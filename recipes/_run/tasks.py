@@ -98,8 +98,8 @@ class AsyncRuntime(Runtime):
     """What an asyncio client runs on; it belongs to the loop of its first call."""
 
     def __init__(self, *args: Any) -> None:
+        self._start_tasks_afresh()  # first: the process may be forked as soon as it knows of this
         super().__init__(*args)
-        self._start_tasks_afresh()
 
     def _start_tasks_afresh(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -322,9 +322,10 @@ class AsyncRuntime(Runtime):
         return self._call_back
 
     def _call_back(self, callback: Callable[[], object]) -> None:
-        if self._loop is not None:
+        loop = self._loop or asyncio._get_running_loop()  # noqa: SLF001 - the former: none yet in a forked child
+        if loop is not None:
             try:
-                self._loop.call_soon_threadsafe(_guarded, callback)
+                loop.call_soon_threadsafe(_guarded, callback)
             except RuntimeError:
                 log.debug("a callback was due after its loop was closed")
 

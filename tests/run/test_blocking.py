@@ -1111,8 +1111,11 @@ def test_the_exit_ends_what_an_interrupt_kept_close_from_ending(backend: FaultyB
     client.lock("x").acquire()
     client._runtime.state.closed = "closed"
     client.close()
+    keepalive = client._runtime._keepalive
     client._runtime.leave()
     assert backend.server.sessions == {}
+    for thread in (keepalive, client._runtime._cleaner):
+        assert eventually(lambda thread=thread: thread is None or not thread.is_alive(), SOON_S)
 
 
 def test_only_close_ends_the_session_that_it_ends(

@@ -16,13 +16,16 @@ import pytest
 
 import recipes
 from recipes._contract.wakeups import Changed
+from recipes._run import process
+from recipes._run.process import present
+from recipes._run.runtime import Runtime
 from recipes.client import AsyncClient, Client
 from recipes.errors import LockLost
 from recipes.fencing import MemoryGate
 from recipes.stores.memory import MemoryBackend, MemoryServer
 from recipes.stores.memory_cell import CellServer
 from tests.programs.test_keep import Mailbox
-from tests.run.doubles import SETTINGS, FaultyBackend
+from tests.run.doubles import SETTINGS, FaultyBackend, HandRuntime
 from tests.run.test_tasks import in_loop, until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -46,6 +49,22 @@ def in_child(look: Callable[[], Any]) -> Any:
         found = json.loads(pipe.read())
     os.waitpid(child, 0)
     return found
+
+
+def test_a_client_that_cannot_be_told_of_a_fork_leaves_no_other_untold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others' grants passed for the child's."""
+
+    def broken(_: Runtime) -> None:
+        raise AttributeError
+
+    with recipes.connect("memory://first") as first, recipes.connect("memory://second") as second:
+        grants = [client.lock("x").acquire() for client in (first, second)]
+        monkeypatch.setattr(process, "present", lambda: [HandRuntime(), *present()])
+        monkeypatch.setattr(HandRuntime, "after_fork", broken)
+        assert in_child(lambda: [grant.held for grant in grants]) == [False, False]
+        assert all(grant.held for grant in grants)
 
 
 def test_the_child_holds_nothing_and_the_parent_everything() -> None:

@@ -45,6 +45,25 @@ def test_pauses_grow_and_are_jittered() -> None:
     assert max(run[11] for run in runs) > 0.5
 
 
+def test_a_block_that_was_left_stays_so_until_it_is_released() -> None:
+    """A second interrupt struck between the two, and nobody released it."""
+
+    class Block:
+        left = 0
+
+        def leave(self) -> None:
+            self.left += 1
+            if self.left == 1:
+                raise KeyboardInterrupt
+
+    runtime, block = HandRuntime(), Block()
+    runtime.left.append(block)
+    with pytest.raises(KeyboardInterrupt):
+        runtime.sweep()
+    runtime.sweep()
+    assert (block.left, list(runtime.left)) == (2, [])
+
+
 def test_records_without_a_place_get_the_stores_label() -> None:
     runtime, seen = HandRuntime(), list[Transition]()
     leave = subscribe(seen.append)

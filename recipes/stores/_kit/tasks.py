@@ -130,12 +130,12 @@ class _Worker:
                 job = self._jobs.get(timeout=self._session.tick_s if self._looks else None)
             except queue.Empty:
                 job = None
+            self._doing = job  # before it begins: what is forgotten meanwhile is told of this
             if job is not None and job.begin():
-                self._doing = job
                 self._do(job)
-                self._doing = None
-                if job.forgotten:
-                    self._session.subscriptions.forget(job.command.mailbox)
+            self._doing = None
+            if job is not None and job.forgotten:
+                self._session.subscriptions.forget(job.command.mailbox)
             if self._looks and (job is None or self._session.tick_s == 0):
                 self._session.tick()
         while not self._jobs.empty():  # none comes any more

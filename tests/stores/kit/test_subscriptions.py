@@ -6,6 +6,8 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone
 from recipes.stores._kit.subscriptions import Subscriptions
 from recipes.stores._kit.tasks import _Worker
@@ -120,21 +122,27 @@ def test_nothing_is_left_of_a_mailbox_that_was_alone() -> None:
     assert not subscriptions
 
 
-def test_what_a_job_subscribes_that_was_forgotten_meanwhile_is_forgotten_behind_it() -> None:
+@pytest.mark.parametrize("amid", ["begin", "work"])
+def test_what_a_job_subscribes_that_was_forgotten_meanwhile_is_forgotten_behind_it(amid: str) -> None:
     """The call was cancelled as the thread of an asyncio client was at it: its mailbox was kept for good."""
     subscriptions, box, begun, done = Subscriptions(), Box(), threading.Event(), threading.Event()
     session: Any = SimpleNamespace(subscriptions=subscriptions, close=lambda _: done.set(), tick_s=1.0)
     worker = _Worker(session, looks=False)
 
+    def forget(at: str) -> bool:
+        if at == amid:
+            worker.forget(box)  # as the loop does
+            subscriptions.forget(box)
+        return True
+
     def carry_out(command: Any, _: float) -> None:
-        worker.forget(command.mailbox)  # as the loop does
-        subscriptions.forget(command.mailbox)
+        forget("work")
         subscriptions.add(command.mailbox, "x/1")
         begun.set()
 
     session.carry_out = carry_out
     job: Any = SimpleNamespace(
-        begin=lambda: True,
+        begin=lambda: forget("begin"),
         command=SimpleNamespace(mailbox=box),
         until=0.0,
         answer=SimpleNamespace(give=lambda *_: None),
