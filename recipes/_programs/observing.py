@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Observed", "Observer", "Over", "Shown", "Topic", "evict", "look_at_all", "look_up", "observe"]
 
 T = TypeVar("T")
+MOST_VIEWS = 32
+"""Of so many kinds at most what is made of one state is kept for others."""
 
 
 class Over(Exception):
@@ -124,7 +126,7 @@ class Topic:
     def view(self, shown: Any, make: Callable[[Any], T]) -> T:
         """Return what is made of this, which was shown; once for all observers that make the same of it."""
         known, views = self._views
-        if known is not shown:
+        if known is not shown or len(views) >= MOST_VIEWS:  # of what stays as it is, users come and go
             views = {}
             self._views = shown, views
         if make not in views:

@@ -126,7 +126,7 @@ class Attempt:
         if self.number and self.rule_again is not None:
             self.rule = self.rule_again
         self.number += 1
-        self.queued = False
+        self.queued, self.position = False, None
         kind, minds_marks = self.rule.kind, self.rule.minds_marks
         return Ticket(self.queue, kind, self.new_id(), self.owner(), self.data, minds_marks=minds_marks)
 

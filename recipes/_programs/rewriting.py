@@ -33,7 +33,9 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
                 own = yield from _own(hold, most)
                 if own is None:
                     break
-                before, hold.mark, hold.data = own.version, own.mark, own.data
+                if hold.version is not None and hold.version >= own.version:
+                    continue  # another call has noted a later one since this was read
+                before, hold.version, hold.mark, hold.data = own.version, None, own.mark, own.data
             says = hold.mark if mark is None else mark, hold.data if data is None else data
             written = yield from Rewrite(hold.entry, *says, before)
             if written is None:  # gone, or written in between, or the answer was lost

@@ -376,6 +376,16 @@ def test_a_grant_that_a_renewal_contradicts_has_it_queue_again() -> None:
     assert played.result.labels["attempt"] == 2
 
 
+def test_one_that_queues_again_is_told_its_place_again_also_if_it_is_the_same() -> None:
+    told = list[int]()
+    played = play(
+        acquire(replace(attempt(), on_position=told.append)),
+        Script(Attach=session(), Enqueue=snapshot("a"), Watch=True, Wait=[SessionLost(REMOVED), Expired()]),
+    )
+    assert played.events == ["lock.queued", "lock.requeued", "lock.queued", "lock.timeout"]
+    assert told == [1, 1]
+
+
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a wait"])
 def test_a_grant_that_has_to_be_confirmed_is_none_before(waits: bool) -> None:
     first = replace(snapshot("a") if waits else snapshot(), to_confirm=True)

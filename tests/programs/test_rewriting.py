@@ -79,6 +79,25 @@ def test_an_answer_that_comes_behind_that_of_a_later_write_changes_nothing() -> 
     assert (hold.version, hold.mark, hold.data) == (2, "m", b"new")
 
 
+def test_a_read_that_comes_behind_the_answer_to_a_later_write_changes_nothing() -> None:
+    """Its mark went with the next write: the others shared out as if this member was not there."""
+    hold = held()
+    store = Store(hold)
+    marking = rewrite(hold, "m", None, MOST)
+    asked = next(marking)
+    saying = rewrite(hold, None, b"x", MOST)
+    listing = store.listed(next(saying))
+    with pytest.raises(StopIteration):
+        marking.send(store.rewrite(asked))
+    again = saying.send(listing)
+    assert (again.mark, again.data, again.version) == ("m", b"x", 1)
+    with pytest.raises(StoreUnavailable):
+        saying.throw(Expired())
+    assert play(rewrite(hold, None, b"y", MOST), store.script).result
+    assert store.shown is not None
+    assert (store.shown.mark, store.shown.data) == ("m", b"y")
+
+
 def test_a_write_that_was_given_up_never_lands_behind_a_later_one() -> None:
     hold = held()
     store = Store(hold)

@@ -31,6 +31,21 @@ X = Observed("x", 100)
 SO_MANY = 1000
 
 
+def test_what_is_made_of_one_state_is_kept_for_few() -> None:
+    """A counter that stays as it is kept each object that ever looked at its changes."""
+    topic, shown = Topic(), (1, 2)
+    made: list[Any] = []
+
+    def make_for(number: int) -> Any:
+        return lambda shown: made.append(number) or number
+
+    first = make_for(0)
+    assert [topic.view(shown, first) for _ in range(3)] == [0, 0, 0]
+    assert made == [0]
+    assert [topic.view(shown, make_for(number)) for number in range(1000)] == list(range(1000))
+    assert len(topic._views[1]) <= 32
+
+
 def tokens(contenders: tuple[Contender, ...]) -> list[int]:
     return [one.token for one in contenders]
 
