@@ -21,6 +21,7 @@ from functools import cache
 from threading import local
 from typing import IO, TYPE_CHECKING, Any
 
+from recipes._printable import printable
 from recipes._section import Section
 from recipes._signals import of_a_handler
 
@@ -473,7 +474,7 @@ def _log(transition: Transition) -> None:
         getattr(structlog.get_logger("recipes"), level)(event, **values)
     else:
         path, line, function, _ = _standard.findCaller(stacklevel=stacklevel())
-        said = f"{event} %s", (_logfmt()(None, level, dict(values)),)
+        said = f"{event} %s", (printable(_logfmt()(None, level, dict(values))),)  # names are others' choice
         record = _standard.makeRecord("recipes", number, path, line, *said, None, function)
         vars(record).update(_attributes({"event": event, **values}, record))
         _standard.handle(record)

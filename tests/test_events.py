@@ -692,6 +692,15 @@ def test_one_that_leaves_twice_leaves_the_others_of_the_same_function() -> None:
     assert len(other) == 1
 
 
+def test_a_name_says_nothing_to_the_terminal_that_shows_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    name = "x\r2026 lock.acquired name=admin\x1b[2K\u2028\x9b"
+    events.emit(Transition("lock.lost", name=name, reason="gone"))
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+    assert "\\r2026 lock.acquired" in record.getMessage()
+    assert record.recipe_name == name  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("where", ["hook", "log"])
 @pytest.mark.parametrize("raised", [SystemExit, TimeoutError])
 def test_what_a_signal_handler_raises_amid_a_telling_goes_on(

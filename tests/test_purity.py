@@ -153,6 +153,7 @@ VALUES = {
     "_disks",
     "_forks",
     "_mutex",
+    "_printable",
     "_record",
     "_section",
     "_signals",

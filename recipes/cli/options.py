@@ -38,6 +38,8 @@ SWITCHES = {"create_tables"}
 """Options of `connect` that are no text."""
 COMPLETE_WITHIN_S = 0.5
 COMPLETE_FROM = 200
+TYPED = re.compile(r"(?!-)[\w./:@%+,=-]+")
+"""What no shell takes for more than it is, where it is typed."""
 if TYPE_CHECKING:  # generic since click 8.4
     _Kind = click.ParamType[Any]
 else:
@@ -169,7 +171,8 @@ class Name(_Kind):
     ) -> list[CompletionItem]:
         """Return the locks that are held or awaited, if the store is known and answers at once.
 
-        Stores list no names of other recipes.
+        Stores list no names of other recipes. A shell may take what it is given for what was typed, and names
+        are others' choice: those that would say something to it are left out.
         """
         url = ctx.params.get("store") or os.environ.get(STORE_VARIABLE)
         if not url or (self._recipe or ctx.params.get("recipe") or "lock") != "lock":
@@ -179,7 +182,8 @@ class Name(_Kind):
                 names = client.locks(limit=COMPLETE_FROM)
         except (recipes.RecipesError, click.UsageError):
             return []
-        return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+        fit = (name for name in sorted(names) if name.startswith(incomplete) and TYPED.fullmatch(name))
+        return [CompletionItem(name) for name in fit]
 
 
 class Token(_Kind):

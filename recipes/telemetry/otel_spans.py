@@ -160,6 +160,7 @@ class _Spans(Recorder):
         if transition.what == "lost":
             held.span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, transition.reason))
         held.span.end()
+        held.span = self._trace.NonRecordingSpan(held.span.get_span_context())  # all that is of use now
 
     def _noted(self, transition: Transition) -> None:
         held = self._held.get(_grant(transition))

@@ -295,6 +295,12 @@ def test_the_shell_completes_the_names_of_locks(url: str) -> None:
     with recipes.connect(url) as client, client.lock("a/one"), client.lock("a/two"), client.lock("b"):
         assert completed("a/") == ["a/one", "a/two"]
         assert completed("x") == []
+        evil = ("a/$(touch x)", "a/;true", "a/b c", "a/*", "a/~", "a/'", "-a")
+        with contextlib.ExitStack() as held:
+            for name in evil:
+                held.enter_context(client.lock(name))
+            assert completed("a/") == ["a/one", "a/two"], "the shell would run them, or take them for others"
+            assert completed("") == ["a/one", "a/two", "b"]
         assert completed("a", store="etcd://127.0.0.1:1/x") == []
         assert completed("a", command="run") == ["a/one", "a/two"]
         assert completed("a", command="members") == []

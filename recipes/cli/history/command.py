@@ -12,13 +12,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from recipes._printable import printable
 from recipes.cli import codes
 from recipes.cli.history.counting import Quantiles, Summary, summary
 from recipes.cli.history.drawing import drawing
 from recipes.cli.history.page import page
 from recipes.cli.history.reading import NoEvents, read
 from recipes.cli.history.spans import NAMELESS, LockHistory, called, histories
-from recipes.cli.printable import printable
 
 __all__ = ["stats_command", "timeline_command"]
 

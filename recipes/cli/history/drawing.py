@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from recipes._printable import printable
 from recipes.cli.history.counting import Summary, gaps, longest_waits, summary
 from recipes.cli.history.spans import Hold, LockHistory, Mark, Wait
-from recipes.cli.printable import printable
 
 __all__ = ["STYLE", "WIDTH", "drawing", "figure_lines", "in_markup", "panels", "words"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 import recipes
+from recipes._printable import printable
 from recipes.cli import codes
 from recipes.cli.options import connected
-from recipes.cli.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

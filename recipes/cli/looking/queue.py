@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import recipes
 from recipes import events
+from recipes._printable import printable
 from recipes.cli.looking.asking import Justify, table
 from recipes.cli.looking.shapes import SHAPES, Shape
 from recipes.cli.options import made
-from recipes.cli.printable import printable
 from recipes.inspection import ContenderInfo, observe
 
 if TYPE_CHECKING:

@@ -7,4 +7,6 @@ __all__ = ["printable"]
 
 def printable(text: str) -> str:
     """Return a text without characters that would move a cursor, or that XML has no place for."""
+    if text.isprintable():
+        return text
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
