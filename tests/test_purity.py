@@ -150,6 +150,7 @@ VALUES = {
     "events",
     "guarantees",
     "_callback",
+    "_descriptors",
     "_disks",
     "_forks",
     "_mutex",
@@ -177,7 +178,6 @@ PLACES = {
 }
 STORES = {
     "": "stores",
-    "descriptors": "descriptors",  # of sockets and files: whether they are still ours
     "registry": "registry",
     "receipts": "receipts",
     **dict.fromkeys(
@@ -212,18 +212,17 @@ ALLOWED = {
     "contract": {"values"},  # events are what a program emits
     "rules": {"values", "contract"},
     "programs": {"values", "contract", "rules"},
-    "descriptors": set(),
-    "entry": {"values", "waiting", "descriptors"},  # for a password; of a connection
+    "entry": {"values", "waiting"},  # for a password
     "registry": {"values", "contract", "backends", "entry"},
     "receipts": {"values", "contract"},
     "queue kit": {"values", "contract", "receipts"},  # pure
     "store kit": {  # no store, and no program or rule
-        *("values", "contract", "clock", "receipts", "queue kit", "descriptors"),
+        *("values", "contract", "clock", "receipts", "queue kit"),
     },
     "protocols": {"values", "contract", "receipts", "queue kit"},
     "transports": {
         *("values", "contract", "receipts", "queue kit", "store kit", "protocols", "clock", "waiting"),
-        *("backends", "entry", "descriptors"),
+        *("backends", "entry"),
     },
     "backends": {
         *("values", "contract", "receipts", "queue kit", "store kit", "protocols", "transports", "clock"),

@@ -32,7 +32,6 @@ TOLD = {
     "values": ("values", "errors.py, events.py"),
     "waiting": ("waiting", "_run/waiting.py"),
     "clock": ("the clock", "_run/clock.py"),
-    "descriptors": ("descriptors", "stores/descriptors.py"),
 }
 """What each layer is called, and where it lies; the layers are those of ``tests/test_purity.py``."""
 WIDTH, ROW, BOX, TALL = 1060, 96, 168, 50

@@ -16,6 +16,8 @@ __all__ = ["Target", "rows_of", "text_of"]
 ALCHEMY = "sqlalchemy"
 IDLE = 0
 """psycopg's and libpq's word for "no transaction is open"."""
+IN_TRANSACTION = 1
+"""The bit of MySQL's server status that says that one is (``SERVER_STATUS_IN_TRANS``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +85,23 @@ def _fit(target: Any, given: Any, *, awaited: bool) -> Any:
 
 
 def _alone(connection: Any) -> bool:
-    """Whether a connection says, in the words of sqlite3, asyncpg or psycopg, that no transaction is open."""
-    within = getattr(connection, "in_transaction", None)
+    """Whether a connection says, in the words of any driver, that no transaction is open.
+
+    Some of them say only that they begin none by themselves: mysqlclient, pg8000, the drivers of MariaDB.
+    """
+    within = getattr(connection, "in_transaction", None)  # sqlite3, mysql-connector
     if isinstance(within, bool):
         return not within
-    if hasattr(connection, "is_in_transaction"):
+    if hasattr(connection, "is_in_transaction"):  # asyncpg
         return not connection.is_in_transaction()
-    status = getattr(getattr(connection, "info", None), "transaction_status", None)
-    return status is not None and int(status) == IDLE
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg
+    if status is not None:
+        return int(status) == IDLE
+    bits = getattr(connection, "server_status", None)  # PyMySQL, aiomysql, asyncmy
+    if isinstance(bits, int):
+        return not bits & IN_TRANSACTION
+    asked = getattr(connection, "get_autocommit", None)
+    return (asked() if callable(asked) else getattr(connection, "autocommit", None)) is True
 
 
 def _roots(given: Any) -> list[str]:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
+from recipes._descriptors import Descriptor
 from recipes._disks import abroad, mounted_by_itself
 from recipes._rules.fence import Pass, Proof, Seen, ask
 
@@ -113,6 +114,7 @@ class FileGate:
             ValueError: A shared grant asks to write; a bad token; the fence file is damaged, or cannot be
                 shared.
             RuntimeError: This thread is inside of `admit` already.
+            OSError: Other code of this process closed the fence file, so that others were let in meanwhile.
         """
         with self._inside(self._ask(grant, shared=shared)):
             yield
@@ -145,41 +147,47 @@ class FileGate:
         try:
             _ADMITTED.add(mine)  # before it locks: a signal handler may come as soon as it has
             fence = self._locked()
-            seen = _parsed(os.pread(fence, SIZE + 1, 0), self._fence)
+            seen = _parsed(os.pread(fence.number, SIZE + 1, 0), self._fence)
             now = seen.after(asking)
             if now != seen:
-                os.pwrite(fence, f"{now.newest:0{WIDTH}} {now.writer:0{WIDTH}}\n".encode(), 0)
-                os.fsync(fence)
+                os.pwrite(fence.number, f"{now.newest:0{WIDTH}} {now.writer:0{WIDTH}}\n".encode(), 0)
+                os.fsync(fence.number)
             yield
+            if fence.taken:
+                raise OSError(
+                    f"{self._fence} was closed by other code of this process (os.closerange, for example): "
+                    "others may have been inside before this block ended; have it close its own files only"
+                )
         finally:  # each step whatever strikes as the one before returns
             try:
                 # Closing would not open it, if a child inherited it; and a child does not open its parent's.
-                if fence is not None and os.getpid() == mine[1]:
-                    fcntl.flock(fence, fcntl.LOCK_UN)
+                if fence is not None and os.getpid() == mine[1] and fence.mine:
+                    fcntl.flock(fence.number, fcntl.LOCK_UN)
             finally:
                 try:
                     if fence is not None:
-                        os.close(fence)
+                        fence.close()
                 finally:
                     _ADMITTED.discard(mine)
 
-    def _locked(self) -> int:
+    def _locked(self) -> Descriptor:
         """Open the fence file and lock it, however often it was replaced meanwhile."""
         import fcntl  # noqa: PLC0415 - not on every platform
 
         while True:
-            fence = os.open(self._fence, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            fence = Descriptor(os.open(self._fence, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
             try:
-                fcntl.flock(fence, fcntl.LOCK_EX)
-                if self._fence.exists() and os.path.samestat(os.fstat(fence), self._fence.stat()):
-                    if os.fstat(fence).st_size == 0:
-                        self._share(fence)
+                number = fence.number
+                fcntl.flock(number, fcntl.LOCK_EX)
+                if self._fence.exists() and os.path.samestat(os.fstat(number), self._fence.stat()):
+                    if os.fstat(number).st_size == 0:
+                        self._share(number)
                         _sync(self._fence.parent)
                     return fence
             except BaseException:
-                os.close(fence)
+                fence.close()
                 raise
-            os.close(fence)
+            fence.close()
 
     def _share(self, fence: int) -> None:
         """Let those write a new fence that may write the file, or replace it as the directory permits.

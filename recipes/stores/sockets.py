@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from recipes._descriptors import TAKEN, Descriptor, identity
 from recipes._run.waiting import SLICE_S
 from recipes._signals import of_a_wait
 from recipes.stores.addresses import Address, Endpoint, addresses, forget_unsent, tune
-from recipes.stores.descriptors import TAKEN, Descriptor, identity
 from recipes.stores.tls import CLOSED, is_of_tls, of_established, tls_words
 
 if TYPE_CHECKING:

@@ -425,6 +425,30 @@ def test_no_file_stays_open(gate: FileGate) -> None:
     assert opened_below(gate.path.parent) == []
 
 
+def test_a_fence_that_other_code_closed_is_told_and_its_number_is_left_alone(
+    gate: FileGate, tmp_path: Path
+) -> None:
+    """The lock goes with it; and what was opened under its number meanwhile was unlocked, and closed."""
+    theirs, opened = tmp_path / "theirs", []
+
+    def take() -> None:
+        is_fence = lambda one: os.path.realpath(one) == str(fence(gate))  # noqa: E731
+        (number,) = [int(one.name) for one in Path("/proc/self/fd").iterdir() if is_fence(one)]
+        os.close(number)
+        assert is_free(gate)
+        opened.append(os.open(theirs, os.O_WRONLY | os.O_CREAT))
+        assert opened == [number]
+        fcntl.flock(number, fcntl.LOCK_EX)
+
+    with pytest.raises(OSError, match="closed by other code of this process"), gate.admit(7):
+        take()
+    assert os.write(opened[0], b"still open") == 10
+    with theirs.open("ab") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(opened[0])
+    gate.write(8, b"x")
+
+
 def test_a_link_to_a_file_is_the_file(gate: FileGate, tmp_path: Path) -> None:
     gate.write(9, b"new")
     link = tmp_path / "link"

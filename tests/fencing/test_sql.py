@@ -119,6 +119,35 @@ def test_autocommit_of_sqlalchemy_is_refused(file: str) -> None:
     engine.dispose()
 
 
+class MySqlClient:
+    """Its words for a connection that begins no transaction by itself."""
+
+    def __init__(self, said: object) -> None:
+        self.get_autocommit = lambda: said
+
+
+class Pg8000:
+    """Likewise."""
+
+    def __init__(self, said: object) -> None:
+        self.autocommit = said
+
+
+@pytest.mark.parametrize("kind", [MySqlClient, Pg8000])
+@pytest.mark.parametrize("said", [True, False, None])
+def test_autocommit_is_seen_where_that_is_all_that_a_driver_shows(
+    db: sqlite3.Connection, kind: Any, said: bool | None
+) -> None:
+    wrapped = Wrapped(db.cursor())
+    wrapped.connection = kind(said)  # type: ignore[attr-defined]
+    refused = (
+        pytest.raises(ValueError, match="begin a transaction first") if said else contextlib.nullcontext()
+    )
+    with refused:
+        SqlGate(paramstyle="named").admit(wrapped, "x", 7)
+    db.rollback()
+
+
 class Wrapped:
     """A cursor behind a wrapper that does not say whose it is, and cannot count."""
 

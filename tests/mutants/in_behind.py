@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from recipes import _signals, events
 from recipes._api.observing import _Observing
 from recipes._api.sharing import BasePartitions
 from recipes._contract import names
-from recipes._programs import cleaner, queueing, sharing
+from recipes._programs import cleaner, queueing, rewriting, sharing
 from recipes._programs.hold import HeldState
 from recipes._programs.observing import Observer, Topic
 from recipes._programs.reentry import Reentries, Reentry
 from recipes._programs.together import Together
 from recipes._rules import holding
-from recipes._run import interpreter, lanes, tasks
+from recipes._run import interpreter, lanes, process, tasks
 from recipes._run.callbacks import Callbacks
 from recipes._run.hub import Hub
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import AsyncRuntime
+from recipes.cli.running import guard
 from recipes.events import Log
+from recipes.fencing import connections
+from recipes.fencing.file import FileGate
 from recipes.grant import AsyncGrant
 from recipes.stores.etcd.wire_dial import Endpoints
 from recipes.stores.redis.protocol import RedisProtocol
@@ -149,7 +153,7 @@ BEHIND = [
     _bug("each holder adds up those ahead of it", "tests/rules/test_permits.py", holding, "granted",
          "if rule.weight is not None:", "if False:"),
     _bug("a filter that raises ends the thread that logs", "tests/test_events.py", Log, "log",
-         "except (Exception, SystemExit):", "except SystemExit:"),
+         "except (Exception, SystemExit) as error:", "except SystemExit as error:"),
     _bug("a callback that strikes its thread keeps a place", "tests/run/test_callbacks.py", Callbacks,
          "_serve", "    finally:\n", "    except ZeroDivisionError:\n        pass\n    else:\n"),
     _bug("what other programs named hides the rest", "tests/programs/test_names.py", names, "decode",
@@ -178,5 +182,31 @@ BEHIND = [
          RedisWire, "_dial", "self._place.lost(address)", "self._lost(address)"),
     _bug("one joins as its session ends", "tests/stores/test_redis_protocol.py", RedisProtocol, "_join",
          "if self._ended:", "if False:"),
+    _bug("what is forked amid a look is missed", "tests/cli/test_guard.py", guard, "_family",
+         "if found or not dead:", "if True:"),
+    _bug("a command that does not begin is not ended", "tests/cli/test_guard.py", guard.Guard, "_begun",
+         "failure = os.read(self._starting, 64)", "failure = 0"),
+    _bug("what a handler raises is a failure of the store's", "tests/test_signals.py", _signals, "of_a_wait",
+         "if of_a_handler(error)", "if False"),
+    _bug("what the struck code raises is a handler's", "tests/test_signals.py", _signals, "of_a_handler",
+         "trace = trace.tb_next  # behind", "pass  # behind"),
+    _bug("an alarm amid an event is logged", "tests/test_events.py", events, "_tell",
+         "if of_a_handler(error):", "if False:"),
+    _bug("closing makes a release a loss", "tests/programs/test_queueing.py", queueing, "release",
+         "None if removed or hold.session.ended_here else REMOVED", "None if removed else REMOVED"),
+    _bug("a session out of time makes a release a loss", "tests/programs/test_queueing.py", queueing,
+         "release", "None if hold.session.ended_here else ended.reason", "ended.reason"),
+    _bug("an older read undoes a newer mark", "tests/programs/test_rewriting.py", rewriting, "rewrite",
+         "if hold.version is not None and hold.version >= own.version:", "if False:"),
+    _bug("what an interrupt left is forgotten by the next", "tests/run/test_runtime.py", Runtime, "sweep",
+         "block = self.left[0]", "block = self.left.popleft()"),
+    _bug("one client that fails keeps a fork from the others", "tests/run/test_fork.py", process,
+         "_after_fork_in_child", "except Exception:", "except ZeroDivisionError:"),
+    _bug("MySQL's own word on transactions is not asked", "integration/fencing/test_mariadb.py", connections,
+         "_alone", "if isinstance(bits, int):", "if False:"),
+    _bug("a fence that other code closed is not missed", "tests/fencing/test_file.py", FileGate, "_inside",
+         "if fence.taken:", "if False:"),
+    _bug("all that was ever made of one state is kept", "tests/run/test_hub.py", Topic, "view",
+         " or len(views) >= MOST_VIEWS", ""),
 ]  # fmt: skip
 """Each with the tests that notice it."""

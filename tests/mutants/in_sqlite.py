@@ -12,8 +12,8 @@ import textwrap
 from types import ModuleType
 from typing import Any
 
+from recipes import _descriptors as numbers
 from recipes.fencing import file as gates
-from recipes.stores import descriptors as numbers
 from recipes.stores._kit import blocking, subscriptions, tasks
 from recipes.stores._kit.session import Session
 from recipes.stores.sqlite import (
@@ -886,7 +886,7 @@ SQLITE = [
         ("loop.call_later(timeout_s,", "loop.call_later(timeout_s + 20,"),
     ),
     # The gate of a file.
-    _gate("the fence is not synced", "_inside", ("os.fsync(fence)", "pass")),
+    _gate("the fence is not synced", "_inside", ("os.fsync(fence.number)", "pass")),
     _gate(
         "the directory of a new fence is not synced",
         "_locked",
@@ -898,14 +898,14 @@ SQLITE = [
         "the fence is written after the block",
         "_inside",
         ("if now != seen:", "yield\n        if now != seen:"),
-        ("os.fsync(fence)\n        yield\n", "os.fsync(fence)\n"),
+        ("os.fsync(fence.number)\n        yield\n", "os.fsync(fence.number)\n"),
     ),
     _gate(
         "a fence that was replaced lets in",
         "_locked",
-        ("self._fence.exists() and os.path.samestat(os.fstat(fence), self._fence.stat())", "True"),
+        ("self._fence.exists() and os.path.samestat(os.fstat(number), self._fence.stat())", "True"),
     ),
-    _gate("a child keeps the gate closed", "_inside", ("fcntl.flock(fence, fcntl.LOCK_UN)", "pass")),
+    _gate("a child keeps the gate closed", "_inside", ("fcntl.flock(fence.number, fcntl.LOCK_UN)", "pass")),
     _gate("the gate lets two in", "_locked", ("fcntl.LOCK_EX", "fcntl.LOCK_SH")),
     _gate(
         "the old content is written over",

@@ -10,11 +10,11 @@ from typing import Any
 
 from recipes._contract.connection import Connection, Mailbox, Request
 from recipes._contract.operations import Open
+from recipes._descriptors import TAKEN, Descriptor
 from recipes._threads import start
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
-from recipes.stores.descriptors import TAKEN, Descriptor
 
 __all__ = ["QueueConnection"]
 

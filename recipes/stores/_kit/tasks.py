@@ -10,13 +10,13 @@ from typing import Any
 
 from recipes._contract.connection import AsyncConnection, Mailbox, Request
 from recipes._contract.operations import Op, Open, Renew
+from recipes._descriptors import TAKEN
 from recipes._run.clock import boot_time
 from recipes._threads import start
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Drop, Keep
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
-from recipes.stores.descriptors import TAKEN
 
 __all__ = ["AsyncQueueConnection"]
 

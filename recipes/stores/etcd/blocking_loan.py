@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from recipes.stores.descriptors import TAKEN, Descriptor
+from recipes._descriptors import TAKEN, Descriptor
 from recipes.stores.etcd.wires import Channel
 from recipes.stores.sockets import Conn, any_ready
 

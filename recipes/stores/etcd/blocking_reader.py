@@ -24,11 +24,11 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.connection import Mailbox
+from recipes._descriptors import TAKEN, Descriptor, identity, leave
 from recipes._mutex import new_lock
 from recipes._section import section
 from recipes._threads import start
 from recipes.events import log
-from recipes.stores.descriptors import TAKEN, Descriptor, identity, leave
 from recipes.stores.etcd.blocking_loan import Loan, Waiter
 from recipes.stores.etcd.stream_book import Arming, Telling
 from recipes.stores.etcd.stream_multiplexer import Multiplexer

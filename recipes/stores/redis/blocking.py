@@ -12,11 +12,11 @@ from typing import Any
 import redis
 
 from recipes._contract.connection import Connection, Mailbox, OnEnd, Request
+from recipes._descriptors import TAKEN
 from recipes._run.clock import boot_time
 from recipes._threads import start
 from recipes.errors import StoreUnavailable
 from recipes.stores.addresses import Endpoint
-from recipes.stores.descriptors import TAKEN
 from recipes.stores.redis.requests import Listen, Sure
 from recipes.stores.redis.resp import CLOSED, INCOMPLETE, Replies, packed
 from recipes.stores.redis.wire import (

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._contract.connection import Connection, Mailbox, OnEnd, Request
+from recipes._descriptors import leave
 from recipes._mutex import new_lock
 from recipes._run.clock import boot_time
 from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes._threads import start
 from recipes.errors import StoreUnavailable
-from recipes.stores.descriptors import leave
 from recipes.stores.sql.descriptors import taken
 from recipes.stores.sql.engines import WORKERS
 from recipes.stores.sql.meaning import connecting, is_ours, meaning

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.exc import DisconnectionError
 
-from recipes.stores.descriptors import TAKEN, Identity, identity, leave
+from recipes._descriptors import TAKEN, Identity, identity, leave
 
 __all__ = ["guard", "taken"]
 

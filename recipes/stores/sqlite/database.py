@@ -23,10 +23,10 @@ import sqlite3
 import weakref
 from typing import NoReturn
 
+from recipes._descriptors import TAKEN, Identity, identity
 from recipes._mutex import new_rlock
 from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
 from recipes.stores._kit.session import Busy
-from recipes.stores.descriptors import TAKEN, Identity, identity
 from recipes.stores.sqlite.descriptors import Files, Opening
 from recipes.stores.sqlite.liveness import Folder
 from recipes.stores.sqlite.schema import connect

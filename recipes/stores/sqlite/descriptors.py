@@ -6,7 +6,7 @@ import os
 import sys
 from itertools import count
 
-from recipes.stores.descriptors import Identity, identity
+from recipes._descriptors import Identity, identity
 
 __all__ = ["Files", "Opening", "open_files"]
 

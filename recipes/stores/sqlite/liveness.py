@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from recipes._descriptors import Descriptor
 from recipes.events import log
-from recipes.stores.descriptors import Descriptor
 from recipes.stores.sqlite import filelock
 
 __all__ = ["Folder", "LivenessLock", "descriptors"]

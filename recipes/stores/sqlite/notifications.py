@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from recipes._contract.wakeups import Changed, Gone
-from recipes.stores.descriptors import Descriptor
+from recipes._descriptors import Descriptor
 from recipes.stores.sqlite.liveness import Folder
 
 __all__ = ["Notifications"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from recipes._contract.connection import OnEnd
 from recipes._contract.operations import End, Enqueue, Open, Probe, Renew
+from recipes._descriptors import TAKEN
 from recipes._run.clock import boot_time
 from recipes._section import section
 from recipes._signals import of_a_handler
@@ -19,7 +20,6 @@ from recipes.errors import ReentrantCall, SessionLost, StoreError, StoreFull, St
 from recipes.events import log
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Busy, Observe, Observed, Session
-from recipes.stores.descriptors import TAKEN
 from recipes.stores.sqlite.database import Database
 from recipes.stores.sqlite.liveness import Folder, LivenessLock
 from recipes.stores.sqlite.notifications import Notifications

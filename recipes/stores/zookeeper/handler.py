@@ -20,11 +20,11 @@ from typing import Any
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.retry import InterruptedError as NoMoreTries
 
+from recipes._descriptors import TAKEN, Descriptor
 from recipes._mutex import new_lock
 from recipes._section import section
 from recipes.events import Log
 from recipes.stores.addresses import forget_unsent
-from recipes.stores.descriptors import TAKEN, Descriptor
 from recipes.stores.sockets import over_tls
 from recipes.stores.zookeeper.handler_results import LeanResult, survive
 from recipes.stores.zookeeper.handler_sockets import (

@@ -12,9 +12,9 @@ from functools import partial
 from operator import call
 from typing import Any, SupportsIndex
 
+from recipes._descriptors import TAKEN, Descriptor, identity
 from recipes._mutex import new_lock
 from recipes._section import section
-from recipes.stores.descriptors import TAKEN, Descriptor, identity
 
 __all__ = ["LeanSocket", "OwnSocket", "Pair", "Waker", "closes_its_own", "poll", "tls_context"]
 

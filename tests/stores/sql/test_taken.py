@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import QueuePool, create_engine
 
-from recipes.stores import descriptors as left
+from recipes import _descriptors as left
 from recipes.stores.sql import blocking, descriptors
 from tests.strangers import Stranger
 

@@ -21,13 +21,13 @@ import pytest
 
 import recipes
 from recipes import StoreRefused
+from recipes import _descriptors as descriptors
 from recipes._contract.operations import Renewal
 from recipes._contract.wakeups import Gone
+from recipes._descriptors import TAKEN, Descriptor
 from recipes._run.clock import boot_time
 from recipes.errors import SessionLost
-from recipes.stores import descriptors
 from recipes.stores._kit.tasks import AsyncQueueConnection
-from recipes.stores.descriptors import TAKEN, Descriptor
 from recipes.stores.sqlite import filelock
 from recipes.stores.sqlite.descriptors import Files, Opening, open_files
 from recipes.stores.sqlite.liveness import Folder, LivenessLock
