@@ -133,7 +133,15 @@ class Pg8000:
         self.autocommit = said
 
 
-@pytest.mark.parametrize("kind", [MySqlClient, Pg8000])
+class PyMySql(MySqlClient):
+    """Says also whether a transaction is open, as the server says it."""
+
+    def __init__(self, said: object) -> None:
+        super().__init__(True)
+        self.server_status = 0b10 if said else 0b11
+
+
+@pytest.mark.parametrize("kind", [MySqlClient, Pg8000, PyMySql])
 @pytest.mark.parametrize("said", [True, False, None])
 def test_autocommit_is_seen_where_that_is_all_that_a_driver_shows(
     db: sqlite3.Connection, kind: Any, said: bool | None

@@ -202,7 +202,7 @@ BEHIND = [
          "block = self.left[0]", "block = self.left.popleft()"),
     _bug("one client that fails keeps a fork from the others", "tests/run/test_fork.py", process,
          "_after_fork_in_child", "except Exception:", "except ZeroDivisionError:"),
-    _bug("MySQL's own word on transactions is not asked", "integration/fencing/test_mariadb.py", connections,
+    _bug("MySQL's own word on transactions is not asked", "tests/fencing/test_sql.py", connections,
          "_alone", "if isinstance(bits, int):", "if False:"),
     _bug("a fence that other code closed is not missed", "tests/fencing/test_file.py", FileGate, "_inside",
          "if fence.taken:", "if False:"),
