@@ -14,12 +14,11 @@ from recipes._programs.observing import Observer, Topic
 from recipes._programs.reentry import Reentries, Reentry
 from recipes._programs.together import Together
 from recipes._rules import holding
-from recipes._run import interpreter, lanes, process, tasks
+from recipes._run import interpreter, lanes, tasks
 from recipes._run.callbacks import Callbacks
 from recipes._run.hub import Hub
 from recipes._run.runtime import Call, Runtime
 from recipes._run.tasks import AsyncRuntime
-from recipes.cli.running import guard
 from recipes.events import Log
 from recipes.fencing import connections
 from recipes.fencing.file import FileGate
@@ -182,10 +181,6 @@ BEHIND = [
          RedisWire, "_dial", "self._place.lost(address)", "self._lost(address)"),
     _bug("one joins as its session ends", "tests/stores/test_redis_protocol.py", RedisProtocol, "_join",
          "if self._ended:", "if False:"),
-    _bug("what is forked amid a look is missed", "tests/cli/test_guard.py", guard, "_family",
-         "if found or not dead:", "if True:"),
-    _bug("a command that does not begin is not ended", "tests/cli/test_guard.py", guard.Guard, "_begun",
-         "failure = os.read(self._starting, 64)", "failure = 0"),
     _bug("what a handler raises is a failure of the store's", "tests/test_signals.py", _signals, "of_a_wait",
          "if of_a_handler(error)", "if False"),
     _bug("what the struck code raises is a handler's", "tests/test_signals.py", _signals, "of_a_handler",
@@ -200,8 +195,6 @@ BEHIND = [
          "if hold.version is not None and hold.version >= own.version:", "if False:"),
     _bug("what an interrupt left is forgotten by the next", "tests/run/test_runtime.py", Runtime, "sweep",
          "block = self.left[0]", "block = self.left.popleft()"),
-    _bug("one client that fails keeps a fork from the others", "tests/run/test_fork.py", process,
-         "_after_fork_in_child", "except Exception:", "except ZeroDivisionError:"),
     _bug("MySQL's own word on transactions is not asked", "tests/fencing/test_sql.py", connections,
          "_alone", "if isinstance(bits, int):", "if False:"),
     _bug("a fence that other code closed is not missed", "tests/fencing/test_file.py", FileGate, "_inside",
