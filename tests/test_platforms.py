@@ -75,6 +75,30 @@ print("all")
     assert said == "all\n"
 
 
+def test_what_runs_commands_says_that_it_needs_linux() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            """
+import signal, sys
+for name in ("SIGRTMIN", "SIGRTMAX"):
+    delattr(signal, name)
+sys.platform = "darwin"
+from recipes.cli import main
+sys.exit(main(["run", "x", "--store", "etcd://127.0.0.1:1/x", "--", "true"]))
+""",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 125
+    assert "this command needs Linux" in done.stderr
+
+
 def test_no_statement_of_sqlite_numbers_its_parameters() -> None:
     """Python 3.12.0 to 3.12.3 take ``?1`` for a name, and warn."""
     folder = ROOT / "recipes" / "stores" / "sqlite"

@@ -7,13 +7,15 @@ bind = "127.0.0.1:8000"
 workers = 2
 graceful_timeout = 30  # longer than one step of the work below
 
-stopping = threading.Event()
+stopping, stepping = threading.Event(), threading.Lock()
 
 
 def work(leadership: recipes.Leadership) -> None:
-    while leadership.held and not stopping.is_set():
-        print("worker", leadership.value, "cleans up", flush=True)
-        stopping.wait(1)
+    while not stopping.wait(1):
+        with stepping:
+            if not leadership.held:
+                return
+            print("worker", leadership.value, "cleans up", flush=True)
 
 
 def lead(client: recipes.Client, worker: str) -> None:
@@ -32,4 +34,5 @@ def post_worker_init(worker: Any) -> None:
 
 def worker_exit(server: Any, worker: Any) -> None:
     stopping.set()
-    worker.client.close()  # releases: the next worker leads at once
+    with stepping:  # no step is under way
+        worker.client.close()  # releases: the next worker leads at once

@@ -48,7 +48,7 @@ KEPT = frozenset(
     number
     for number in signal.valid_signals()
     if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT)
-    and number < signal.SIGRTMIN
+    and number < getattr(signal, "SIGRTMIN", signal.NSIG)  # macOS has none
     # What reports an error of the guard's own still ends it.
     and number not in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 )

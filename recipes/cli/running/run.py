@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import click
+
 import recipes
 from recipes import events
 from recipes.cli import codes
@@ -85,11 +87,16 @@ class Order:
 
 
 def refuse(order: Order) -> None:
-    """Refuse what the store cannot have before anything is started.
+    """Refuse what the store, or this platform, cannot have before anything is started.
 
     Raises:
-        click.UsageError: The session is too long for it, or the name.
+        click.UsageError: The session is too long for it, or the name; or this is not Linux.
     """
+    if sys.platform != "linux":
+        raise click.UsageError(
+            "this command needs Linux, whose kernel tells which processes a command has started and left: "
+            "elsewhere hold the lock in the program itself, by the library"
+        )
     client = connected(order.store, session_timeout=order.ttl_s, owner=order.owner)
     with contextlib.closing(client), contextlib.suppress(recipes.TooWeak):  # that is said by `run`
         made(lambda: client.election(order.name) if order.recipe == "election" else _lock(order, client))
