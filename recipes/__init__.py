@@ -1,4 +1,4 @@
-"""Coordination recipes on ZooKeeper, etcd, Redis and SQLite, behind one API, blocking and asyncio.
+"""Coordination recipes on ZooKeeper, etcd, Redis, databases and files, behind one API, blocking and asyncio.
 
 ::
 

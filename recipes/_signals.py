@@ -1,4 +1,4 @@
-"""What a signal handler raises reaches whoever called, whatever the handler struck.
+"""What a signal handler raises reaches the caller, wherever the handler struck.
 
 A handler runs in the main thread between any two of its instructions, also inside of code that takes each
 exception for a failure of its own: of a connection, or of a subscriber. An alarm, or the time limit of a

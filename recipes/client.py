@@ -120,7 +120,7 @@ def connect(
             locks the same key excludes, and is excluded.
         restart_grace: For Redis, Redlock and Memcached, the seconds for which nothing is granted after a
             restart or a failover (for SQL: a failover), so that no second holder gets in; at least the
-            longest session timeout, and the same for every client. None: 20; 0 turns it off.
+            longest session timeout, and the same for every client. None: 20; 0 turns it off (Memcached: 2 s).
         replicas: For Redis, how many replicas the master has (each master, of a cluster); a renewal, or a
             grant, counts only if all of them acknowledge it. Required for Sentinel and clusters; None: 0.
         tables: For SQL, what the names of the tables begin with. None: ``recipes_``.

@@ -91,7 +91,7 @@ class Counter(_BaseCounter, BlockingShared):
         return self._run(self._add(_fits("n", n)))
 
     def get(self) -> int:
-        """Return the number; it is read linearizably.
+        """Return the number; it is read linearizably, if the store is.
 
         Raises:
             StoreRefused: What is there is no number.

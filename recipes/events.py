@@ -124,7 +124,7 @@ _NOUNS: dict[str, tuple[tuple[str, ...], _Transitions]] = {
             "started": ("info", ("timeout_s",), "the store granted a session"),
             "suspect": ("warning", (), "two renewals went unanswered"),
             "lost": ("warning", ("reason",), "given up, by the own clock or because the store said so"),
-            "closed": ("info", (), "the client was closed"),
+            "closed": ("info", (), "it was ended on the store: the client was closed, or had given it up"),
         },
     ),
     "store": (

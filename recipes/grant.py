@@ -351,7 +351,7 @@ class Grant(_BaseGrant):
         super().__init__(runtime, hold, self.lost)
 
     def verify(self) -> bool:
-        """Ask the store, linearizably, whether the lock is held; at most the request timeout.
+        """Ask the store (linearizably, if it is) whether the lock is held; at most the request timeout.
 
         Raises:
             StoreUnavailable: The answer cannot be had.

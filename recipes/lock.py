@@ -27,8 +27,9 @@ class Lock(BlockingHeld[Grant]):
             next in line gets it. At least 0.1; None: never.
 
     Raises:
-        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
-            ``max_hold`` is too short, or no duration.
+        ValueError: The name is empty, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short.
+        TypeError: The name is no text, or ``max_hold`` no number.
     """
 
     _grant = Grant
@@ -53,8 +54,9 @@ class AsyncLock(AsyncHeld[AsyncGrant]):
             only "tell" by ``grant.lost``.
 
     Raises:
-        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
-            ``max_hold`` is too short, or no duration; ``on_lost`` is neither.
+        ValueError: The name is empty, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short; ``on_lost`` is neither.
+        TypeError: The name is no text, or ``max_hold`` no number.
     """
 
     _grant = AsyncGrant

@@ -94,8 +94,9 @@ class RLock(_BaseRLock, BlockingHeld[Grant]):
             `Grant.progress` of one was called; the first acquire's counts. At least 0.1; None: never.
 
     Raises:
-        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
-            ``max_hold`` is too short, or no duration.
+        ValueError: The name is empty, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short.
+        TypeError: The name is no text, or ``max_hold`` no number.
     """
 
     _grant = Grant
@@ -131,8 +132,9 @@ class AsyncRLock(_BaseRLock, AsyncHeld[AsyncGrant]):
             only "tell" by ``grant.lost``.
 
     Raises:
-        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
-            ``max_hold`` is too short, or no duration; ``on_lost`` is neither.
+        ValueError: The name is empty, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short; ``on_lost`` is neither.
+        TypeError: The name is no text, or ``max_hold`` no number.
     """
 
     _grant = AsyncGrant

@@ -89,8 +89,9 @@ class ReadWriteLock(_BaseReadWriteLock):
 
     Raises:
         TooWeak: The store has no shared locks.
-        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
-            ``max_hold`` is too short, or no duration.
+        ValueError: The name is empty, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short.
+        TypeError: The name is no text, or ``max_hold`` no number.
 
     Attributes:
         reader: The shared side.
@@ -123,8 +124,9 @@ class AsyncReadWriteLock(_BaseReadWriteLock):
 
     Raises:
         TooWeak: The store has no shared locks.
-        ValueError: The name is empty, no text, or longer than 1 024 encoded bytes;
-            ``max_hold`` is too short, or no duration; ``on_lost`` is neither.
+        ValueError: The name is empty, or longer than 1 024 encoded bytes;
+            ``max_hold`` is too short; ``on_lost`` is neither.
+        TypeError: The name is no text, or ``max_hold`` no number.
 
     Attributes:
         reader: The shared side.

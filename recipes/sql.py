@@ -112,9 +112,9 @@ def guard(connection: Any, grant: Grant | AsyncGrant) -> None:
         grant: A grant of that database: of a lock, or of any other recipe.
 
     Raises:
-        LockLost: It does not stand, or is shared now and was exclusive; nothing was written by this call, so
-            roll back.
-        StoreRefused: As `locked` raises it.
+        LockLost: It does not stand, or was exclusive when this guard was made, and is shared now; nothing was
+            written by this call, so roll back.
+        StoreRefused: As `locked` raises it: on MySQL with REPEATABLE READ it has to be the first statement.
         ValueError: The connection is to another database.
         TypeError: The grant is of another store, or of a multi-lock; it is no such connection.
     """

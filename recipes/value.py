@@ -60,7 +60,9 @@ class Value(_BaseValue, BlockingShared):
     """
 
     def get(self) -> Versioned | None:
-        """Return what was written last, and its version; None if there is none. It is read linearizably.
+        """Return what was written last, and its version; None if there is none.
+
+        It is read linearizably, if the store is.
 
         Raises:
             StoreUnavailable: The store gave no answer.

@@ -48,7 +48,7 @@ def urls() -> str:
             {"replicas": 1} if scheme.startswith(("redis+", "rediss+")) else {}
         )  # which has to be said there
         _, options = factory_of(scheme)(urlsplit(SAMPLES[scheme]), given)
-        if not encrypts(scheme):
+        if not encrypts(scheme) and "create_tables" not in options:  # a database's scheme does not say it
             options -= tls.NAMES  # refused there: nothing is encrypted
         named = code(sorted(options - tls.NAMES), "none")
         if options >= tls.NAMES:

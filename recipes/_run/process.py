@@ -170,7 +170,7 @@ def _after_fork_in_child() -> None:
         try:
             runtime.after_fork()
         except Exception:  # the others' grants are not to pass for the child's
-            log.exception("a client could not be told that its process was forked")
+            log.exception("a client does not know that its process was forked")
 
 
 atexit.register(_leave)

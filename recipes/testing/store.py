@@ -92,7 +92,7 @@ class Store:
         return way
 
     def connect(self, *, session_timeout: float = 15, request_timeout: float = 5) -> Client:
-        """Return a client of this store, not opened; see `recipes.connect`, also for the options.
+        """Return a client of this store, not opened; see `recipes.connect`, which takes all options with `url`.
 
         Raises:
             RuntimeError: The store is closed.

@@ -100,8 +100,8 @@ def _seen(root: int) -> tuple[list[int], set[int]]:
 def _family(me: int, spared: int) -> list[int]:
     """Return the processes that descend from this one and run; none only if there are none.
 
-    Whoever forks while all are looked at, and exits, leaves a child that was not seen. But then a child of
-    this process has died, which takes in the orphans: these deaths are taken note of, but for ``spared``,
+    A process that forks while all are looked at, and exits, leaves a child that was not seen. But then one of
+    this process's has died, which takes in the orphans: these deaths are taken note of, but for ``spared``,
     and if there were any, all are looked at again.
     """
     while True:

@@ -130,7 +130,7 @@ class _Worker:
                 job = self._jobs.get(timeout=self._session.tick_s if self._looks else None)
             except queue.Empty:
                 job = None
-            self._doing = job  # before it begins: what is forgotten meanwhile is told of this
+            self._doing = job  # before it begins: `forget` has to find it from here on
             if job is not None and job.begin():
                 self._do(job)
             self._doing = None
