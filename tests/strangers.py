@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
+import threading
+import time
+from pathlib import Path
 
-__all__ = ["ABOVE", "Stranger"]
+__all__ = ["ABOVE", "Stranger", "until_asleep"]
 
 ABOVE = 400
 """The other ends have numbers from here on."""
 THEIRS = b"theirs"
+NAP_S = 0.003
+BY_THEN_S = 5.0
+
+
+def until_asleep() -> None:
+    """Wait until no other thread of this process has run for a moment.
+
+    One that has just looked whose a number is may be about to use it: nothing keeps others from taking that in
+    between. A thread that polls without a pause is not waited for longer than a few seconds.
+    """
+    until, before = time.monotonic() + BY_THEN_S, _runs()
+    while time.monotonic() < until:
+        time.sleep(NAP_S)  # whoever waits for the interpreter has it now
+        now = _runs()
+        if now == before:
+            return
+        before = now
+
+
+def _runs() -> dict[str, list[str]]:
+    """Return how often each other thread was switched to."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        if task.name != str(threading.get_native_id()):
+            with contextlib.suppress(OSError):  # it has ended
+                lines = (task / "status").read_text().splitlines()
+                found[task.name] = [line for line in lines if "ctxt_switches" in line]
+    return found
 
 
 class Stranger:
@@ -24,6 +56,7 @@ class Stranger:
     def __init__(self, number: int | None = None, *, silent: bool = False) -> None:
         end, other = socket.socketpair()
         if number is not None:
+            until_asleep()
             os.dup2(end.fileno(), number)
             end.close()
             end = socket.socket(fileno=number)

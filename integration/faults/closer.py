@@ -17,7 +17,7 @@ from typing import Any
 
 from integration.faults.workers import Worker
 from integration.opening import opened
-from tests.strangers import ABOVE, Stranger
+from tests.strangers import ABOVE, Stranger, until_asleep
 
 __all__ = ["POLLS", "WAITS", "closed_behind"]
 
@@ -82,6 +82,7 @@ def main(url: str, session_s: float, name: str, **options: Any) -> None:
         print("ready", flush=True)
         sys.stdin.readline()
 
+        until_asleep()
         os.closerange(3, ABOVE)
         strangers = [Stranger() for _ in range(MANY)]
         began, busy = time.monotonic(), time.process_time()

@@ -22,9 +22,6 @@ from tests.strangers import Stranger
 
 Take = Callable[[int], Stranger]
 
-may_come_between = pytest.mark.flaky(reruns=3)
-"""A number may be taken as a thread has looked whose it is, and is about to use it: nothing prevents that."""
-
 reading = test_lending.reading
 
 
@@ -96,7 +93,6 @@ def number_of(reading: Reading, what: str) -> int:
     return known[what]
 
 
-@may_come_between
 @pytest.mark.parametrize("what", ["waking", "woken", "selector", "line", "ringing", "rung"])
 def test_who_waits_hears_of_it_and_watches_anew(
     reading: Reading,
@@ -119,7 +115,6 @@ def test_who_waits_hears_of_it_and_watches_anew(
     reading.connection.close()
 
 
-@may_come_between
 def test_the_next_watch_notices_it_for_all(reading: Reading, take: Take) -> None:
     boxes = [reading.armed(), reading.armed(b"l")]
     (conn,) = reading.reader._conns.values()

@@ -14,6 +14,7 @@ from typing import Any
 
 import recipes
 from recipes._run.clock import boot_time
+from tests.strangers import until_asleep
 
 MANY = 60
 """More files than the package had descriptors: all numbers are used again."""
@@ -25,6 +26,7 @@ def main(url: str, folder: Path) -> None:
     grant = client.lock("x").acquire()
     print(grant.token, flush=True)
     sys.stdin.readline()
+    until_asleep()
     began = boot_time()
     os.closerange(3, 256)
     theirs = [os.open(folder / str(number), os.O_RDWR | os.O_CREAT) for number in range(MANY)]
