@@ -22,7 +22,7 @@ BY_THEN_S = 5.0
 def until_asleep() -> None:
     """Wait until no other thread of this process has run for a moment.
 
-    One that has just looked whose a number is may be about to use it: nothing keeps others from taking that in
+    One that has just looked whose a number is may be about to use it: nothing keeps others from taking it in
     between. A thread that polls without a pause is not waited for longer than a few seconds.
     """
     until, before = time.monotonic() + BY_THEN_S, _runs()
