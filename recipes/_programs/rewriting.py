@@ -33,8 +33,8 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
                 own = yield from _own(hold, most)
                 if own is None:
                     break
-                if hold.version is not None and hold.version >= own.version:
-                    continue  # another call has noted a later one since this was read
+                if _knows(hold, own.version):
+                    continue  # another call has noted it, or a later one, since this was read
                 before, hold.version, hold.mark, hold.data = own.version, None, own.mark, own.data
             says = hold.mark if mark is None else mark, hold.data if data is None else data
             written = yield from Rewrite(hold.entry, *says, before)
@@ -60,9 +60,14 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
 
 def _note(hold: HeldState, says: tuple[str, bytes], version: int) -> None:
     """Keep what was written, unless the answer to a later write came before this one."""
-    if hold.version is None or hold.version < version:
+    if not _knows(hold, version):
         hold.mark, hold.data = says
         hold.version = version
+
+
+def _knows(hold: HeldState, version: int) -> bool:
+    """Whether what this version says, or a later one, was noted."""
+    return hold.version is not None and hold.version >= version
 
 
 def _own(hold: HeldState, most: int) -> Program[Contender | None]:

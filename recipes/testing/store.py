@@ -92,7 +92,9 @@ class Store:
         return way
 
     def connect(self, *, session_timeout: float = 15, request_timeout: float = 5) -> Client:
-        """Return a client of this store, not opened; see `recipes.connect`, which takes all options with `url`.
+        """Return a client of this store, not opened; see `recipes.connect`, also for the options.
+
+        That takes the options that are missing here, with the `url` of this store.
 
         Raises:
             RuntimeError: The store is closed.

@@ -28,7 +28,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -179,7 +179,8 @@ class Guard:
         """Carry out messages until the command has ended."""
         self._tell("ready")
         while True:
-            heard = [self._control, self._waker, *([] if self._starting is None else [self._starting])]
+            heard: list[Any] = [self._control, self._waker]
+            heard += [] if self._starting is None else [self._starting]
             ready, _, _ = select.select(heard, [], [], self._patience())
             if self._waker in ready:
                 self._waker.recv(4096)
@@ -247,7 +248,7 @@ class Guard:
             os.setpgid(self._child, self._child)
         self._tell("forked", pid=self._child)
 
-    def _fork(self, become: Callable[[int, int, set[signal.Signals]], NoReturn]) -> None:
+    def _fork(self, become: Callable[[int, int, Iterable[int]], NoReturn]) -> None:
         """Have a child become the command. That may take long, where its file is on a network."""
         me = os.getpid()
         self._starting, breaks = os.pipe()
@@ -368,7 +369,7 @@ def _become(
     environment: dict[bytes, bytes],
     breaks: int,
     parent: int,
-    masked: set[signal.Signals],
+    masked: Iterable[int],
     *,
     terminal: bool,
     ignored: list[int],
