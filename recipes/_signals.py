@@ -7,7 +7,10 @@ worker, would be lost there.
 
 from __future__ import annotations
 
+import inspect
 import threading
+from collections.abc import Iterator
+from types import FrameType
 
 __all__ = ["Struck", "of_a_handler", "of_a_wait"]
 
@@ -37,11 +40,19 @@ def of_a_handler(error: BaseException) -> bool:
         return False
     trace = trace.tb_next  # behind the frame that catches it, which may be a handler's own
     while trace is not None:
-        struck = trace.tb_frame.f_back
-        if struck is not None and any(_is_or_has(one, struck) for one in trace.tb_frame.f_locals.values()):
+        frame = trace.tb_frame
+        if frame.f_back is not None and any(_is_or_has(one, frame.f_back) for one in _given(frame)):
             return True
         trace = trace.tb_next
     return False
+
+
+def _given(frame: FrameType) -> Iterator[object]:
+    """Yield what a function was called with, as far as it still has that."""
+    code = frame.f_code
+    several = bool(code.co_flags & inspect.CO_VARARGS)
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + several]:
+        yield frame.f_locals.get(name)
 
 
 def _is_or_has(value: object, struck: object) -> bool:

@@ -316,7 +316,8 @@ def subscribe(hook: Hook) -> Callable[[], None]:
 
     def unsubscribe() -> None:
         with suppress(IndexError, ValueError):  # once: it may be subscribed more than once
-            _hooks.remove(left.pop())
+            _hooks.remove(left[0])
+            left.clear()
 
     return unsubscribe
 

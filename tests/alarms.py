@@ -27,8 +27,8 @@ def alarm(raised: type[BaseException], when: Callable[[], bool]) -> Iterator[Non
 
     before = signal.signal(signal.SIGUSR1, handle)
     striking = threading.Thread(target=strike)
-    striking.start()
     try:
+        striking.start()
         yield
     finally:
         striking.join()

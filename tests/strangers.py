@@ -29,19 +29,19 @@ def until_asleep() -> None:
     while time.monotonic() < until:
         time.sleep(NAP_S)  # whoever waits for the interpreter has it now
         now = _runs()
-        if now == before:
+        if now == before and all("S (sleeping)" in " ".join(of) for of in now.values()):
             return
         before = now
 
 
 def _runs() -> dict[str, list[str]]:
-    """Return how often each other thread was switched to."""
+    """Return how often each other thread was switched to, and whether it waits for something."""
     found = {}
     for task in Path("/proc/self/task").iterdir():
         if task.name != str(threading.get_native_id()):
             with contextlib.suppress(OSError):  # it has ended
                 lines = (task / "status").read_text().splitlines()
-                found[task.name] = [line for line in lines if "ctxt_switches" in line]
+                found[task.name] = [line for line in lines if "ctxt_switches" in line or "State:" in line]
     return found
 
 

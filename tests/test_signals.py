@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import select
 import signal
 import socket
@@ -95,6 +96,18 @@ def test_what_the_struck_code_raises_is_its_own(handle: Callable[[Any], object])
     signal.raise_signal(signal.SIGUSR1)
 
 
+def looks_at_its_caller() -> NoReturn:
+    caller = inspect.currentframe().f_back  # type: ignore[union-attr]
+    raise ValueError(caller)
+
+
+def test_what_looks_at_its_caller_is_no_handler() -> None:
+    """As filters of logging do."""
+    with pytest.raises(ValueError, match="frame") as raised:
+        looks_at_its_caller()
+    assert not of_a_handler(raised.value)
+
+
 def test_no_other_thread_is_ever_struck() -> None:
     found = []
 
@@ -124,7 +137,7 @@ def test_a_wait_that_a_handler_ends_has_not_failed(
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     begun = time.monotonic()
-    with ours, theirs, alarm(raised, lambda: time.monotonic() > begun + 0.2), pytest.raises(Struck) as struck:
+    with ours, theirs, pytest.raises(Struck) as struck, alarm(raised, lambda: time.monotonic() > begun + 0.2):
         wait(Conn(ours))
     assert isinstance(struck.value.raised, raised)
 

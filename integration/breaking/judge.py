@@ -213,7 +213,7 @@ class Breaking:
         if not place.events["waiting"].wait(PATIENCE_S):
             place.wrong.append("it hangs")
         if rival.guarantees.order == "arrival":
-            eventually(lambda: len(busy.contenders()) > 1, 1, every_s=0.01)
+            eventually(lambda: len(busy.contenders()) > 1, 1, every_s=0.05)
         place.let_go_at = boot_time()
         grant.release()
         with busy.acquire(timeout=BEFORE_NEXT_S):

@@ -54,8 +54,7 @@ class Block(weakref.ref["partial[None]"]):
         """Release what is still held, behind the scenes."""
         if self.lock is not None:
             self.lock._forget(self.grant._hold.owner, self.grant)  # noqa: SLF001 - the three are one
-        if not self.grant._hold.ended:  # noqa: SLF001 - the three are one
-            self.grant._release_behind()  # noqa: SLF001 - the three are one
+        self.grant._release_behind()  # noqa: SLF001 - the three are one; what was done is not done again
 
 
 def looked_up(what: Any) -> LookUp | None:

@@ -44,6 +44,7 @@ class StoreSession:
         self.id = ""
         self.clock: SessionClock | None = None
         self.ended: str | None = None
+        self.gone = False  # the store has said so
         self.holds: dict[str, HeldState] = {}
         self._in_queue: dict[str, dict[str, HeldState]] = {}  # the same, by queue
         self.waiters = InProcessWaiters()
@@ -148,8 +149,8 @@ class StoreSession:
 
     @property
     def ended_here(self) -> bool:
-        """Whether this client has ended it, out of time or as it was closed; not the store."""
-        return self.ended in (NOT_RENEWED, CLOSED)
+        """Whether this client has ended it: out of time, say, or as it was closed."""
+        return self.ended is not None and not self.gone
 
 
 RELEASED = "released"

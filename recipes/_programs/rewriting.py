@@ -44,7 +44,8 @@ def rewrite(hold: HeldState, mark: str | None, data: bytes | None, most: int) ->
                     break
                 written = own.version
                 if written != before + 1 or (own.mark, own.data) != says:
-                    hold.version, hold.mark, hold.data = written, own.mark, own.data
+                    if not _knows(hold, written):
+                        hold.version, hold.mark, hold.data = written, own.mark, own.data
                     continue
             _note(hold, says, written)
             return True

@@ -388,7 +388,7 @@ class Runtime(ABC):
     def session_gone(self, session: StoreSession, reason: str) -> None:
         """The store says that this session has ended: nothing of it is held from here on."""
         if session.ended is None:
-            session.ended = reason
+            session.ended, session.gone = reason, True
             self.state.wake_keepalive()
 
     def keepalive_failed(self, error: Exception) -> None:

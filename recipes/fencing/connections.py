@@ -61,7 +61,8 @@ class Target:
         if _alone(self._connection()):
             raise ValueError(
                 "this connection commits each statement by itself (autocommit): the gate would let go before "
-                "you write; begin a transaction first"
+                "you write; begin a transaction first, and turn autocommit off if this driver does not show "
+                "one that was begun by hand"
             )
 
     def _connection(self) -> Any:
@@ -87,7 +88,7 @@ def _fit(target: Any, given: Any, *, awaited: bool) -> Any:
 def _alone(connection: Any) -> bool:
     """Whether a connection says, in the words of any driver, that no transaction is open.
 
-    Some of them say only that they begin none by themselves: mysqlclient, pg8000, the drivers of MariaDB.
+    Some of them say only that they begin none by themselves: mysqlclient, pg8000, pyodbc.
     """
     within = getattr(connection, "in_transaction", None)  # sqlite3, mysql-connector
     if isinstance(within, bool):

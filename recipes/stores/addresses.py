@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recipes._record import record
+from recipes._signals import of_a_wait
 from recipes._threads import start
 from recipes.stores.urls import written
 
@@ -70,6 +71,8 @@ def addresses(endpoint: Endpoint, timeout_s: float) -> list[Address]:
             found = answer.get(timeout=max(timeout_s, 0))
         except queue.Empty:
             raise TimeoutError("the name was not resolved in time") from None
+        except Exception as error:
+            raise of_a_wait(error) from None
     if isinstance(found, Exception):
         raise OSError(f"the name cannot be resolved: {found}")
     return found

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
 from recipes._run.waiting import acquire
+from recipes._signals import of_a_wait
 from recipes._threads import start
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.secret import Secret
@@ -155,10 +156,13 @@ class Asker(Generic[T]):
 
         forget = self.ask(store, done)
         try:
-            if not acquire(answered, within_s):
-                raise StoreUnavailable(store, f"no answer to a login in time: {self._what} has not returned")
+            in_time = acquire(answered, within_s)
+        except Exception as error:
+            raise of_a_wait(error) from None
         finally:
             forget()
+        if not in_time:
+            raise StoreUnavailable(store, f"no answer to a login in time: {self._what} has not returned")
         if isinstance(found[0], StoreDenied):
             raise found[0]
         return found[0]

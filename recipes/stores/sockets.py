@@ -44,7 +44,7 @@ def _wait(fd: int, write: bool, timeout_s: float) -> bool:
     try:
         return bool(poll.poll(math.ceil(timeout_s * 1000)))
     except Exception as error:
-        raise of_a_wait(error) from None
+        raise of_a_wait(error) if timeout_s else error from None
 
 
 def any_ready(read: Iterable[int], write: Iterable[int], timeout_s: float) -> set[int]:

@@ -98,6 +98,45 @@ def test_what_is_forked_amid_a_look_by_one_that_exits_is_ended_too() -> None:
     assert (told["told"], told["left"], told["stuck"]) == ("ended", 1, [])
 
 
+LEFT_A_THREAD = """
+import ctypes, os, platform, socket, threading, time
+from pathlib import Path
+from recipes.cli.running import guard
+
+guard.become_reaper()
+run, control = socket.socketpair()
+one = guard.Guard(control)
+told, tell = os.pipe()
+command = os.fork()
+if command == 0:
+    if os.fork():
+        os._exit(3)
+    threading.Thread(target=time.sleep, args=[600]).start()
+    os.write(tell, str(os.getpid()).encode())
+    ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # this thread alone
+left = int(os.read(told, 10))
+os.waitid(os.P_PID, command, os.WEXITED | os.WNOWAIT)
+while ") Z" not in Path(f"/proc/{left}/stat").read_text():
+    time.sleep(0.001)
+one._child = command
+assert one._look()
+try:
+    os.kill(left, 0)
+except ProcessLookupError:
+    print(run.recv(1000).decode())
+"""
+
+
+def test_threads_that_run_on_behind_their_main_thread_are_ended_too() -> None:
+    """Their process looks dead, and is not: it cannot be buried."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT_A_THREAD], capture_output=True, text=True, check=False, timeout=180
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["told"], told["left"], told["stuck"]) == ("ended", 1, [])
+
+
 def order(do: str, **fields: object) -> bytes:
     return json.dumps({"do": do, **fields}).encode() + b"\n"
 

@@ -186,7 +186,7 @@ class Interrupts:
             return
         a, b = world.client(), world.client()
         grant = a.acquire("x")
-        with alarm(raised, lambda: b.tap.waiting), pytest.raises(raised):
+        with pytest.raises(raised, match="of the handler"), alarm(raised, lambda: b.tap.waiting):
             b.acquire("x", timeout=60)
         assert b.wait_clean()
         assert b.client.grants == []

@@ -66,6 +66,7 @@ EMITTING = (
     "of emit in",
     "of _tell in",
     "/events.py:",
+    "/_printable.py:",
     "/_section.py:",
     "/callbacks.py:",
     "of in_turn in",

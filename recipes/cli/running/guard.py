@@ -107,11 +107,17 @@ def _family(me: int, spared: int) -> list[int]:
     while True:
         found, dead = _seen(me)
         dead.discard(spared)
+        found += [pid for pid in dead if not _buried(pid)]
         if found or not dead:
             return found
-        for pid in dead:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+
+
+def _buried(pid: int) -> bool:
+    """Take note of the death of a child; False: threads of it run on behind its main thread."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
 
 
 def _processes() -> Iterator[tuple[int, str, int]]:
@@ -145,7 +151,8 @@ def signal_all(group: int, me: int, number: int) -> None:
     """Send a signal to the process group and to those who left it."""
     with suppress(OSError):
         os.killpg(group, number)
-    for pid in _seen(me)[0]:
+    found, dead = _seen(me)
+    for pid in (*found, *dead):  # of the dead some threads may run on
         with suppress(OSError):
             if os.getpgid(pid) != group:
                 os.kill(pid, number)
@@ -199,9 +206,11 @@ class Guard:
 
     def _due(self) -> float | None:
         """Return when there is something to do to the command."""
+        if not self._child:
+            return None
         if self._kill_at is not None:
             return self._kill_at
-        return None if self._deadline is None or not self._child else self._deadline - self._grace_s
+        return None if self._deadline is None else self._deadline - self._grace_s
 
     def _listen(self) -> bool:
         """Carry out messages; returns whether the other side is there."""

@@ -92,9 +92,9 @@ def refuse(order: Order) -> None:
     Raises:
         click.UsageError: The session is too long for it, or the name; or this is not Linux.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not Path("/proc/self/stat").exists():
         raise click.UsageError(
-            "this command needs Linux, whose kernel tells which processes a command has started and left: "
+            "this command needs Linux and its /proc, which says what processes the command has started: "
             "elsewhere hold the lock in the program itself, by the library"
         )
     client = connected(order.store, session_timeout=order.ttl_s, owner=order.owner)

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from recipes._contract.operations import Guard, Read, Settle, Stored, Write, Written
 from recipes._contract.protocol import RequestContext, Steps
+from recipes._signals import of_a_handler
 from recipes.errors import SessionLost, StoreError, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
@@ -145,6 +146,8 @@ class ValuesProtocol(AskingProtocol):
         try:
             found = yield from self._post("/kv/range", codec.span(self._receipt_of(put.write)))
         except Exception as failed:  # whatever it says of this request, the transaction may have been done
+            if of_a_handler(failed):
+                raise
             raise StoreUnavailable(self._label, full.detail) from failed
         version, receipt = _receipt(found)
         if version == put.expected:

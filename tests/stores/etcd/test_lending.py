@@ -204,7 +204,7 @@ def test_what_a_signal_handler_raises_is_no_failure_of_the_connection(
     reading: Reading, raised: type[BaseException]
 ) -> None:
     box = reading.armed()
-    with alarm(raised, lambda: waits(reading)), pytest.raises(Struck) as struck:
+    with pytest.raises(Struck) as struck, alarm(raised, lambda: waits(reading)):
         box.receive(60)
     assert isinstance(struck.value.raised, raised)
     reading.stream.delete(K)
