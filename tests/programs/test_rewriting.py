@@ -98,6 +98,19 @@ def test_a_read_that_comes_behind_the_answer_to_a_later_write_changes_nothing() 
     assert (store.shown.mark, store.shown.data) == ("m", b"y")
 
 
+def test_likewise_where_it_reads_because_somebody_else_has_written() -> None:
+    hold = held()
+    store = Store(hold)
+    assert store.land(Rewrite(hold.entry, "x", b"x", 0)) == 1
+    marking = rewrite(hold, "m", None, MOST)
+    assert store.rewrite(next(marking)) is None
+    listing = store.listed(marking.send(None))
+    assert play(rewrite(hold, None, b"new", MOST), store.script).result
+    again = marking.send(listing)
+    assert (again.mark, again.data, again.version) == ("m", b"new", 2)
+    assert (hold.mark, hold.data) == ("x", b"new")
+
+
 def test_a_write_that_was_given_up_never_lands_behind_a_later_one() -> None:
     hold = held()
     store = Store(hold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout
 from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post, Watch
+from tests.alarms import alarm
 from tests.simulation.etcd_model import EtcdServer
 from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, Asked, feed
 
@@ -348,6 +350,17 @@ def test_a_write_that_may_have_taken_the_last_room_is_unknown_where_its_receipt_
     with pytest.raises(StoreUnavailable, match="space exceeded") as caught:
         write(etcd, FULL, failed, number=2)
     assert not caught.value.unsent
+
+
+def test_what_a_signal_handler_raises_amid_that_read_stays_as_it_is(etcd: EtcdProtocol) -> None:
+    asking = etcd.write(Write(KEY, b"new", 1), CONTEXT)
+    asking.send(None)
+    assert asking.throw(FULL) == Post("/kv/range", codec.span(RECEIPT))
+    with pytest.raises(TimeoutError) as struck, alarm(TimeoutError, lambda: True):
+        time.sleep(60)
+    with pytest.raises(TimeoutError) as caught:
+        asking.throw(struck.value)
+    assert caught.value is struck.value
 
 
 def test_a_version_that_etcd_cannot_count_to_is_compared_as_one_that_no_value_has(etcd: EtcdProtocol) -> None:
