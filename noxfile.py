@@ -36,6 +36,8 @@ BESIDE = ("-n", "7", "--dist", "worksteal")
 """Run tests beside each other: nearly all of them mostly wait, so more than there are cores."""
 SERVED = ("-n", "5", *BESIDE[2:])
 """The same on real servers, which take their share of the cores: with more at a time all come late."""
+CONTRACT = ("-n", "8", *BESIDE[2:])
+"""The long tests on real servers that break nothing: five at a time leave half of two cores idle."""
 ALONE = (
     "integration/differential",
     "integration/faults/test_interrupts.py",
@@ -168,7 +170,7 @@ def faults(session: nox.Session) -> None:
     session.run("python", "-m", "integration.fleet.building")
     beside = (*FAULTS, *(f"--ignore={path}" for path in LOADED), *SERVED)
     loading = (*(path for path in ALONE if path not in LOADED), "integration/partitions")
-    others = ("integration", *(f"--ignore={path}" for path in (*FAULTS, *loading)), "-m", "long", *SERVED)
+    others = ("integration", *(f"--ignore={path}" for path in (*FAULTS, *loading)), "-m", "long", *CONTRACT)
     alone = (*loading, "-m", "long", *PAIRED)
     unserved = ("tests", "-m", "long", *BESIDE)
     proof = ("tests", "-k", "test_fault_")
