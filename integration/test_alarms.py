@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 import pytest
@@ -27,8 +28,10 @@ def passed(begun: float) -> bool:
 
 @pytest.mark.parametrize("store", STORES)
 def test_an_alarm_ends_a_call_as_it_is(store: str, prefix: str) -> None:
-    with needed(store, lambda: staged(store, session_s=SESSION_S)) as stage:
-        way = stage.way()
+    with (
+        needed(store, lambda: staged(store, session_s=SESSION_S)) as stage,
+        contextlib.closing(stage.way()) as way,
+    ):
         url = way.url(prefix)
         options = {**stage.options, "session_timeout": SESSION_S}
         with recipes.connect(url, **options) as holder, recipes.connect(url, **options) as client:
@@ -50,4 +53,3 @@ def test_an_alarm_ends_a_call_as_it_is(store: str, prefix: str) -> None:
                 client.lock("free").acquire(timeout=60).release()
             grant.release()
             lock.acquire(timeout=60).release()
-        way.close()

@@ -86,7 +86,7 @@ def _fit(target: Any, given: Any, *, awaited: bool) -> Any:
 
 
 def _alone(connection: Any) -> bool:
-    """Whether a connection says, in the words of any driver, that no transaction is open.
+    """Whether a connection says, in the words of the drivers below, that no transaction is open.
 
     Some of them say only that they begin none by themselves: mysqlclient, pg8000, pyodbc.
     """

@@ -91,6 +91,7 @@ class FileGate:
             ValueError: A shared grant without ``shared=True``; a bad token; the fence file is damaged, or
                 cannot be shared.
             RuntimeError: This thread is inside of `admit`, and would wait for itself.
+            OSError: It cannot be read; or, as `admit` raises it.
         """
         with self.admit(grant, shared=shared):
             return self.path.read_bytes()
