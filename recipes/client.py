@@ -200,13 +200,15 @@ class Client(BaseClient):
     counter = Recipe(Counter)
     latch = Recipe(Latch)
 
-    def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
+    def locks(self, *, limit: int = 100, contenders: int | None = None) -> dict[str, list[ContenderInfo]]:
         """Return the locks that are held or awaited, with the heads of their queues, by name.
 
         Reads one queue after the other, each within the request timeout: not one moment of all.
 
         Args:
-            limit: How many locks, and how many contenders of each; 1 to 10 000.
+            limit: How many locks; 1 to 10 000.
+            contenders: How many of each lock, up to 10 000; None: as many. 0 reads the names alone, at once;
+                there may be locks among them that nobody holds or awaits any more.
 
         Raises:
             StoreUnavailable: A read was not answered in time.
@@ -215,7 +217,7 @@ class Client(BaseClient):
             TooWeak: The store has no queue; nothing was sent.
             ValueError: The limit does not fit; nothing was sent.
         """
-        return self._described(self._runtime.run(*self._locks(limit)))
+        return self._described(self._runtime.run(*self._locks(limit, contenders)), contenders)
 
     @property
     def grants(self) -> list[Grant]:
@@ -287,8 +289,10 @@ class AsyncClient(BaseClient):
     latch = Recipe(AsyncLatch)
 
     @like(Client.locks)
-    async def locks(self, *, limit: int = 100) -> dict[str, list[ContenderInfo]]:
-        return self._described(await self._runtime.run(*self._locks(limit)))
+    async def locks(
+        self, *, limit: int = 100, contenders: int | None = None
+    ) -> dict[str, list[ContenderInfo]]:
+        return self._described(await self._runtime.run(*self._locks(limit, contenders)), contenders)
 
     @property
     def grants(self) -> list[AsyncGrant]:

@@ -66,17 +66,17 @@ class ContenderInfo:
     data: bytes = b""
 
 
-def checked_limit(limit: int) -> int:
-    """Return how many to read.
+def checked_limit(limit: int, named: str = "limit", least: int = 1) -> int:
+    """Return how many to read, of what is ``named`` so.
 
     Raises:
         ValueError: None, or too many.
         TypeError: It is no whole number.
     """
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"limit is a whole number, not {type(limit).__name__}")
-    if not 1 <= limit <= MOST:
-        raise ValueError(f"limit={limit}: from 1 to {MOST} are read at once")
+        raise TypeError(f"{named} is a whole number, not {type(limit).__name__}")
+    if not least <= limit <= MOST:
+        raise ValueError(f"{named}={limit}: from {least} to {MOST} are read at once")
     return limit
 
 

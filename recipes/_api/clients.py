@@ -113,17 +113,19 @@ class BaseClient:
         """How many contenders of interrupted calls are still to be withdrawn, behind the scenes."""
         return len(self._runtime.cleaning)
 
-    def _locks(self, limit: int) -> tuple[Program[dict[str, Listing]], Call]:
+    def _locks(self, limit: int, contenders: int | None) -> tuple[Program[dict[str, Listing]], Call]:
         runtime = self._runtime
         guarantees.require("fair", self.guarantees, runtime.backend.label)
         within_s = runtime.settings.request_timeout_s
-        program = look_at_all(checked_limit(limit), within_s)
+        heads = limit if contenders is None else checked_limit(contenders, "contenders", 0)
+        program = look_at_all(checked_limit(limit), heads, within_s)
         return program, runtime.call(None, within_s, fail_fast=True)
 
-    def _described(self, found: dict[str, Listing]) -> dict[str, list[ContenderInfo]]:
+    def _described(self, found: dict[str, Listing], heads: int | None) -> dict[str, list[ContenderInfo]]:
         session = self._runtime.state.session
         own = None if session is None else session.id
-        return {name: described(name, at.contenders, own) for name, at in found.items() if at.contenders}
+        seen = {name: described(name, at.contenders, own) for name, at in found.items()}
+        return {name: contenders for name, contenders in seen.items() if contenders or heads == 0}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._runtime.backend.label}: session {self.session.state}>"

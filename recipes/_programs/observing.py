@@ -50,15 +50,17 @@ def look_up(op: List | Queues | Read) -> Program[Any]:
         return found
 
 
-def look_at_all(most: int, within_s: float) -> Program[dict[str, Listing]]:
-    """Read which locks there are, then the queue of each, which may take so many seconds; by name."""
-    found: dict[str, Listing] = {}
-    queues: tuple[str, ...] = yield from look_up(Queues(most))
-    for queue in queues:
-        name = decode(queue)
-        if name is not None:  # else it is of a recipe that is no lock, or of another program
-            yield from Allow(within_s)
-            found[name] = yield from look_up(List(queue, most))
+def look_at_all(locks: int, heads: int, within_s: float) -> Program[dict[str, Listing]]:
+    """Read which locks there are, and the queue of each, which may take so many seconds; by name.
+
+    Of each so many contenders are read; 0: none, and the names alone.
+    """
+    queues: tuple[str, ...] = yield from look_up(Queues(locks))
+    names = {name: queue for queue in queues if (name := decode(queue)) is not None}  # of locks, and ours
+    found = dict.fromkeys(names, Listing(()))
+    for name, queue in names.items() if heads else ():
+        yield from Allow(within_s)
+        found[name] = yield from look_up(List(queue, heads))
     return found
 
 

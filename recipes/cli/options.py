@@ -169,7 +169,7 @@ class Name(_Kind):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the locks that are held or awaited, if the store is known and answers at once.
+        """Return the locks that are held or awaited, or were, if the store is known and answers at once.
 
         Stores list no names of other recipes. A shell may take what it is given for what was typed, and names
         are others' choice: those that would say something to it are left out.
@@ -179,7 +179,7 @@ class Name(_Kind):
             return []
         try:
             with connected(url, session_timeout=2, request_timeout=COMPLETE_WITHIN_S) as client:
-                names = client.locks(limit=COMPLETE_FROM)
+                names = client.locks(limit=COMPLETE_FROM, contenders=0)
         except (recipes.RecipesError, click.UsageError):
             return []
         fit = (name for name in sorted(names) if name.startswith(incomplete) and TYPED.fullmatch(name))

@@ -35,7 +35,11 @@ def test_a_recipe_has_a_queue_of_its_own(client: SeatClient) -> None:
         assert list(client.locks()) == ["x"]
         assert len(client.locks()["x"]) == 1
         assert len(client.locks(limit=1)) == 1
+        assert client.locks(contenders=0) == {"x": []}
     assert client.locks() == {}
+    for wrong, error in ((-1, ValueError), (10_001, ValueError), (False, TypeError), (1.0, TypeError)):
+        with pytest.raises(error, match="contenders"):
+            client.locks(contenders=wrong)  # type: ignore[arg-type]
 
 
 def test_a_recipe_has_the_rule_of_each_object(client: SeatClient) -> None:

@@ -21,7 +21,9 @@ import recipes
 from integration import servers
 from integration.harness.terminal import CTRL_C, Terminal
 from recipes.cli import codes, main
+from recipes.cli.looking import command as looking_command
 from recipes.cli.looking import members
+from recipes.cli.looking import queue as looking_queue
 from recipes.cli.looking.queue import Queue, follow, long
 from tests.children import child
 from tests.cli.recording import drawn
@@ -75,8 +77,9 @@ def test_who_holds_and_who_waits(
         assert waiter["owner"].startswith("python")  # the program, without its arguments
         assert (found["strangers"], found["more"]) == ([], False)
         assert asked("who", "x", "--limit", "1")["more"]
-        (listed,) = asked("ls")
-        assert listed == {"lock": "x", "holders": 1, "waiters": 1, "tokens": [holder["token"]]}
+        assert not asked("who", "x", "--limit", "2")["more"]
+        (listed,) = asked("ls", "--limit", "1")
+        assert listed == {"lock": "x", "holders": 1, "waiters": 1, "tokens": [holder["token"]], "more": False}
         assert main(["who", "x"]) == main(["ls"]) == 0
         said = capsys.readouterr().out
         assert f"holds  exclusive  {holder['token']}  the holder" in said
@@ -281,6 +284,32 @@ def test_nobody(url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixtu
     assert "nobody holds it, and nobody waits" in said
 
 
+def test_that_there_are_more_locks_is_said(
+    url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with recipes.connect(url) as client, client.lock("a"), client.lock("b"):
+        assert [one["lock"] for one in asked("ls", "--limit", "2")] == ["a", "b"]
+        assert capsys.readouterr().err == ""
+        assert main(["ls", "--limit", "1", "--json"]) == 0
+        shown = capsys.readouterr()
+        assert [one["lock"] for one in json.loads(shown.out)] == ["a"]
+        assert "there are more locks: see --limit" in shown.err
+
+
+def test_of_a_queue_longer_than_is_ever_read_that_is_said(
+    url: str, asked: Callable[..., Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (looking_command, looking_queue):
+        monkeypatch.setattr(module, "READ_AT_ONCE", 2)
+    with recipes.connect(url) as client, contextlib.ExitStack() as readers:
+        for _ in range(3):
+            readers.enter_context(client.rwlock("x").reader)
+        (listed,) = asked("ls")
+        assert (listed["holders"], listed["more"]) == (2, True)
+        assert main(["ls"]) == 0
+        assert capsys.readouterr().out.rstrip().endswith("0+")
+
+
 def test_the_shell_completes_the_names_of_locks(url: str) -> None:
     def completed(typed: str, store: str = url, command: str = "who") -> list[str]:
         words = {
@@ -302,6 +331,7 @@ def test_the_shell_completes_the_names_of_locks(url: str) -> None:
             assert completed("a/") == ["a/one", "a/two"], "the shell would run them, or take them for others"
             assert completed("") == ["a/one", "a/two", "b"]
         assert completed("a", store="etcd://127.0.0.1:1/x") == []
+        assert completed("a", command="break") == ["a/one", "a/two"]
         assert completed("a", command="run") == ["a/one", "a/two"]
         assert completed("a", command="members") == []
         assert completed("a", command="who --of election") == []

@@ -919,12 +919,18 @@ def test_downgrade_with_the_session_gone() -> None:
 def test_each_queue_has_a_time_of_its_own() -> None:
     there, nobody = Listing(others("b")), Listing(())
     script = Script(Attach=session(), Queues=("x", "no%name", "y%20z"), Allow=None, List=[there, nobody])
-    played = play(look_at_all(5, 2.0), script)
+    played = play(look_at_all(5, 7, 2.0), script)
     assert played.result == {"x": there, "y z": nobody}
     assert [op for op in played.ops if not isinstance(op, Attach)] == [
         Queues(5),
-        *(step for queue in ("x", "y%20z") for step in (Allow(2.0), List(queue, 5))),
+        *(step for queue in ("x", "y%20z") for step in (Allow(2.0), List(queue, 7))),
     ]
+
+
+def test_the_names_alone_are_one_request() -> None:
+    played = play(look_at_all(5, 0, 2.0), Script(Attach=session(), Queues=("x", "no%name", "y%20z")))
+    assert played.result == {"x": Listing(()), "y z": Listing(())}
+    assert played.kinds == ["Attach", "Queues"]
 
 
 def test_a_look_is_asked_again_on_the_next_session() -> None:

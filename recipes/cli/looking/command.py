@@ -12,14 +12,12 @@ import click
 import recipes
 from recipes.cli import codes
 from recipes.cli.looking.asking import can_redraw, columns, console, json_option, looking
-from recipes.cli.looking.queue import Queue, follow, looked_at, read
+from recipes.cli.looking.queue import READ_AT_ONCE, Queue, follow, looked_at, more_of, one_more, read
 from recipes.cli.looking.shapes import SHAPES
 from recipes.cli.options import Count, Name, Seconds, Token, store_option, without_secret
 from recipes.events import titled
 
 __all__ = ["break_command", "ls_command", "watch_command", "who_command"]
-
-READ_AT_ONCE = 10_000
 
 LS_EXAMPLES = """
 \b
@@ -90,14 +88,18 @@ def ls_command(*, store: str, as_json: bool, limit: int) -> int:
     """List the locks that are held or awaited."""
 
     def show(client: recipes.Client) -> int:
+        locks = client.locks(limit=one_more(limit), contenders=READ_AT_ONCE)
         found = [
-            Queue(name, tuple(queue)) for name, queue in sorted(client.locks(limit=limit).items()) if queue
+            Queue(name, tuple(queue), more=more_of(queue, READ_AT_ONCE))
+            for name, queue in sorted(locks.items())[:limit]
         ]
         if as_json:
             click.echo(json.dumps([_counted(queue) for queue in found]))
-            return codes.OK
-        rows = [("lock", "held", "token", "owner", "waiting"), *(_listed(queue) for queue in found)]
-        click.echo(columns(rows) if found else "nobody holds a lock here, and nobody waits")
+        else:
+            rows = [("lock", "held", "token", "owner", "waiting"), *(_listed(queue) for queue in found)]
+            click.echo(columns(rows) if found else "nobody holds a lock here, and nobody waits")
+        if more_of(locks, limit):
+            click.echo("there are more locks: see --limit", err=True)
         return codes.OK
 
     return looking(store, show)
@@ -212,17 +214,19 @@ def _confirmed() -> bool:
 
 def _counted(queue: Queue) -> dict[str, Any]:
     tokens = [one.token for one in queue.holders]
-    return {"lock": queue.lock, "holders": len(tokens), "waiters": len(queue.waiters), "tokens": tokens}
+    count = {"holders": len(tokens), "waiters": len(queue.waiters)}
+    return {"lock": queue.lock, **count, "tokens": tokens, "more": queue.more}
 
 
 def _listed(queue: Queue) -> tuple[str, ...]:
     holders = queue.holders
+    waiting = f"{len(queue.waiters)}{'+' if queue.more else ''}"
     if not holders:
-        return queue.lock, "", "", "", str(len(queue.waiters))
+        return queue.lock, "", "", "", waiting
     first = holders[0]
     more = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
     owner = f"{first.owner or ''}{more}"
-    return queue.lock, first.mode, str(first.token), owner.strip(), str(len(queue.waiters))
+    return queue.lock, first.mode, str(first.token), owner.strip(), waiting
 
 
 def _changed(queue: Queue) -> str:

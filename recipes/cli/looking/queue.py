@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,13 @@ from recipes._printable import printable
 from recipes.cli.looking.asking import Justify, table
 from recipes.cli.looking.shapes import SHAPES, Shape
 from recipes.cli.options import made
+from recipes.inspection import MOST as READ_AT_ONCE
 from recipes.inspection import ContenderInfo, observe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Queue", "follow", "long", "looked_at", "read"]
+__all__ = ["READ_AT_ONCE", "Queue", "follow", "long", "looked_at", "more_of", "one_more", "read"]
 
 FOREIGN = "of another kind of client"
 IDENTITY: tuple[tuple[str, Justify], ...] = (
@@ -121,7 +122,7 @@ def looked_at(client: recipes.Client, recipe: str, name: str) -> Any:
 def read(client: recipes.Client, name: str, limit: int, recipe: str = "lock") -> Queue:
     """Ask the store; within the client's request timeout."""
     with _strangers() as foreign:
-        found = looked_at(client, recipe, name).contenders(limit=limit)
+        found = looked_at(client, recipe, name).contenders(limit=one_more(limit))
     return _queue(recipe, name, found, foreign, limit)
 
 
@@ -140,7 +141,17 @@ def follow(
 
 def _queue(recipe: str, name: str, found: list[ContenderInfo], foreign: list[str], limit: int) -> Queue:
     strangers = tuple(dict.fromkeys(foreign))
-    return Queue(name, tuple(found), strangers, more=len(found) == limit, recipe=recipe)
+    return Queue(name, tuple(found[:limit]), strangers, more=more_of(found, limit), recipe=recipe)
+
+
+def one_more(limit: int) -> int:
+    """Return how many to ask for, to see whether there are more than so many."""
+    return min(limit + 1, READ_AT_ONCE)
+
+
+def more_of(found: Sized, limit: int) -> bool:
+    """Return whether there are more; there may be where as many were found as are ever read."""
+    return len(found) > limit or len(found) == READ_AT_ONCE
 
 
 @contextmanager
