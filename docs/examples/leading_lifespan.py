@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,11 +15,20 @@ async def schedule(leadership: recipes.AsyncLeadership) -> None:
         await asyncio.sleep(0.2)
 
 
+async def lead(election: recipes.AsyncElection) -> None:
+    while True:
+        try:
+            await election.run(schedule, "host-1:8000")
+        except Exception:
+            logging.exception("the work failed")  # it has resigned; it campaigns again
+            await asyncio.sleep(1)
+
+
 @contextlib.asynccontextmanager
 async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
     async with recipes.connect_async(URL) as client:
         election = client.election("scheduler")
-        leading = asyncio.create_task(election.run(schedule, "host-1:8000"))
+        leading = asyncio.create_task(lead(election))
         yield {"election": election}
         leading.cancel()  # ends the work, then resigns
         await asyncio.wait([leading])

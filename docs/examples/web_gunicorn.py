@@ -1,3 +1,4 @@
+import functools
 import threading
 from typing import Any
 
@@ -7,32 +8,34 @@ bind = "127.0.0.1:8000"
 workers = 2
 graceful_timeout = 30  # longer than one step of the work below
 
-stopping, stepping = threading.Event(), threading.Lock()
 
-
-def work(leadership: recipes.Leadership) -> None:
-    while not stopping.wait(1):
-        with stepping:
+def work(worker: Any, leadership: recipes.Leadership) -> None:
+    while not worker.stopping.wait(1):
+        with worker.stepping:
             if not leadership.held:
                 return
             print("worker", leadership.value, "cleans up", flush=True)
 
 
-def lead(client: recipes.Client, worker: str) -> None:
-    try:
-        client.election("cleaner").run(work, worker)
-    except recipes.ClientClosed:
-        pass  # it was waiting for its turn when the worker ended
+def lead(worker: Any) -> None:
+    election = worker.client.election("cleaner")
+    while not worker.stopping.wait(1):
+        try:
+            election.run(functools.partial(work, worker), str(worker.pid))
+        except recipes.ClientClosed:
+            return  # it was waiting for its turn when the worker ended
+        except Exception:
+            worker.log.exception("a step failed")  # it has resigned; it campaigns again
 
 
 def post_worker_init(worker: Any) -> None:
+    # Here, and not above: a gevent worker has patched threading by now.
+    worker.stopping, worker.stepping = threading.Event(), threading.Lock()
     worker.client = recipes.connect("sqlite://./locks.db")
-    leading = threading.Thread(target=lead, args=[worker.client, str(worker.pid)])
-    leading.daemon = True
-    leading.start()
+    threading.Thread(target=lead, args=[worker], daemon=True).start()
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    stopping.set()
-    with stepping:  # no step is under way
+    worker.stopping.set()
+    with worker.stepping:  # no step is under way
         worker.client.close()  # releases: the next worker leads at once

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from integration import servers
 from tests.docs.pages import ROOT
 
 EXAMPLES = ROOT / "docs/examples"
@@ -86,12 +87,18 @@ def test_an_example_of_a_framework(example: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    kind, step = getattr(request, "param", ("sync", ""))
     (tmp_path / "application.py").write_text(APPLICATION)
-    configuration = EXAMPLES / "web_gunicorn.py"
-    command = ["-c", str(configuration), "--bind", "127.0.0.1:0", "--no-control-socket", "application:app"]
+    configuration = tmp_path / "gunicorn.conf.py"
+    example = (EXAMPLES / "web_gunicorn.py").read_text()
+    printed = '            print("worker", '
+    assert printed in example
+    configuration.write_text(example.replace(printed, f"{step}\n{printed}"))
+    kinds = ["--worker-class", kind, "--timeout", "600"]  # seconds; it would hide a worker that hangs
+    command = ["-c", str(configuration), *kinds, "--bind", "127.0.0.1:0", "--no-control-socket"]
     with subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", *command],
+        [sys.executable, "-m", "gunicorn", *command, "application:app"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -108,6 +115,39 @@ def test_one_worker_of_gunicorn_leads_and_another_takes_over(server: subprocess.
     assert [next(first) for _ in range(2)] == [leader, leader]
     os.kill(leader, signal.SIGTERM)
     assert next(other for other in first if other != leader)
+
+
+FAILS_ONCE = """
+            if not hasattr(worker, "failed"):
+                worker.failed = True
+                raise OSError("the database is away")
+"""
+
+
+@pytest.mark.parametrize("server", [("sync", FAILS_ONCE)], indirect=True)
+def test_a_worker_of_gunicorn_of_which_a_step_failed_campaigns_again(server: subprocess.Popen[str]) -> None:
+    """Each worker fails in its first step: with workers that stop campaigning, nobody would clean up."""
+    assert next(leaders(server))
+
+
+TAKES_LONG = """
+            print("a step begins", flush=True)
+            __import__("time").sleep(4)
+"""
+
+
+@pytest.mark.parametrize("server", [("gevent", TAKES_LONG)], indirect=True)
+def test_a_gevent_worker_of_gunicorn_ends_amid_a_step(server: subprocess.Popen[str]) -> None:
+    """The step lets other greenlets run, and the one that ends the worker waits for it."""
+    steps = leaders(server)
+    leader = next(steps)
+    assert server.stdout is not None
+    for line in server.stdout:
+        if line == "a step begins\n":
+            break
+    os.kill(leader, signal.SIGTERM)
+    assert servers.eventually(lambda: not Path(f"/proc/{leader}").exists(), 60), "it waits for ever"
+    assert next(other for other in steps if other != leader)
 
 
 def leaders(server: subprocess.Popen[str]) -> Iterator[int]:
