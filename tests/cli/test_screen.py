@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from itertools import islice
 
 import pytest
+from rich.console import Console
 
 from recipes.cli.demo.screen import Screen
 from recipes.cli.demo.verdict import Side, Verdict
@@ -48,6 +49,21 @@ def test_on_a_terminal_it_moves(terminal: Terminal) -> None:
             before = terminal.getvalue()
             one.draw()  # too early
             assert terminal.getvalue() == before
+
+
+@pytest.mark.parametrize("lines", ["11", "6", "1"])
+def test_it_goes_on_in_a_window_that_has_shrunk(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, lines: str
+) -> None:
+    with redirect_stdout(terminal):
+        one = chosen()
+        one.sides = counted(), lossy()
+        assert one.live is not None
+        monkeypatch.setenv("LINES", lines)
+        one._console = Console(highlight=False)
+        with one.live:
+            one.draw()
+    assert "without it" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ class Screen:
         now = boot_time()
         if self.live and now >= self._drawn_at + REFRESH_S:
             self._drawn_at = now
-            self.live.update(self.picture(now - SETTLE_S, self._console.height - AROUND), refresh=True)
+            height = max(self._console.height - AROUND, 1)  # its window may have shrunk
+            self.live.update(self.picture(now - SETTLE_S, height), refresh=True)
 
     def end(self) -> None:
         """Leave the last picture of a scene."""
