@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -88,6 +89,23 @@ def test_a_command_that_dies_with_the_terminal_in_its_hands_leaves_it_as_it_was(
     with Terminal(run(url, *words), environment={}) as terminal:
         assert terminal.ended() == 137
         assert terminal.attributes == terminal.before
+
+
+def test_where_only_who_has_the_terminal_may_write_it_still_says_what_happened(url: str) -> None:
+    """With ``stty tostop`` the system stops a process that writes and is not in the foreground."""
+    words = ["--", "sh", "-c", "stty tostop; sleep 1000 & exit 3"]
+    with Terminal(run(url, *words), environment={}) as terminal:
+        terminal.until("left 1 processes behind, which were ended")
+        assert terminal.ended() == 3
+
+
+@pytest.mark.parametrize("ignored", ["", "trap '' TTOU; "])
+def test_the_command_has_the_signals_of_the_terminal_as_they_were(url: str, ignored: str) -> None:
+    shows = "import signal; print('it is', signal.getsignal(signal.SIGTTOU).name)"
+    words = f"{ignored}exec {shlex.join(run(url, '--', sys.executable, '-c', shows))}"
+    with Terminal(["/bin/sh", "-c", words], environment={}) as terminal:
+        terminal.until(f"it is {'SIG_IGN' if ignored else 'SIG_DFL'}")
+        assert terminal.ended() == 0
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ ASKING = frozenset(ENDING) - {signal.SIGHUP}
 OWN = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores them for itself; a command expects them as the system has them."""
 UNTOUCHED = (signal.SIGTTIN, signal.SIGTTOU, *OWN)
+"""Those that the system may act on, or that are ignored; for the command all are as they were."""
 
 
 class Struck(KeyboardInterrupt):
@@ -86,6 +87,8 @@ class Signals:
             if number not in UNTOUCHED:
                 self._take(number)
         self._take(signal.SIGCONT)
+        # While the command has the terminal, a message of ours must not stop what renews ("stty tostop").
+        self._before[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 
     def let_end(self) -> None:
         """Have the next signal end this process again, as before `collect`: the command has ended.
