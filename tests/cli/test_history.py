@@ -382,6 +382,14 @@ def test_the_store_is_shown_only_where_there_are_several() -> None:
         ("etcd://a:1/app", "etcd://b:1/app", False),
         ("etcd://a:1/app", "etcd://a:1/other", False),
         ("etcd://a:1/app", "zookeeper://a:1/app", False),
+        ("etcd://a:1/app", "etcds://a:1/app", True),
+        ("etcd://a:1/app", "etcds+grpc://a:1/app", True),
+        ("rediss://a:1/0/app", "redis://a:1/0/app", True),
+        ("redis+sentinel://a:1/m/0/app", "rediss+sentinel://a:1/m/0/app", True),
+        ("redis+cluster://a:1/0/app", "redis://a:1/0/app", False),
+        ("postgresql+asyncpg://a:1/db/app", "postgresql://a:1/db/app", True),
+        ("mariadb+pymysql://a:1/db/app", "mysql+asyncmy://a:1/db/app", True),
+        ("mysql://a:1/db/app", "postgresql://a:1/db/app", False),
         ("memory://a", "memory://b", False),
         ("sqlite:///a.db", "sqlite:///b.db", False),
         (7, 7, True),
@@ -408,6 +416,13 @@ def test_lanes_are_in_the_order_of_their_numbers() -> None:
     assert one.lanes == ["worker 2", "worker 9", "worker 10"]
 
 
+def test_a_lane_may_have_a_digit_that_is_no_number() -> None:
+    fields = {"event": "lock.acquired", "name": "x", "timestamp": "2026-01-01T00:00:00Z", "token": 7}
+    text = "".join(json.dumps({**fields, "service": service}) + "\n" for service in ("m²", "m①", "m٣"))
+    (one,) = histories(read([("log", io.StringIO(text))], "service").happenings)
+    assert one.lanes == ["m٣", "m²", "m①"]
+
+
 @pytest.mark.parametrize(
     ("fields", "chosen", "lane"),
     [
@@ -430,6 +445,14 @@ def test_several_files_are_several_places() -> None:
     texts = [json.dumps({"time": 5, "event": "lock.queued", "name": "x", "pid": 7})] * 2
     found = read([(f"logs/{name}.jsonl", io.StringIO(text)) for name, text in zip("ab", texts, strict=True)])
     assert {one.lane for one in found.happenings} == {"a 7", "b 7"}
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders() -> None:
+    """As of several containers, where each process has the number 1."""
+    text = json.dumps({"time": 5, "event": "lock.queued", "name": "x", "pid": 1})
+    names = ("one/log.jsonl", "two/log.jsonl", "three/other.jsonl")
+    found = read([(name, io.StringIO(text)) for name in names])
+    assert {one.lane for one in found.happenings} == {"one/log.jsonl 1", "two/log.jsonl 1", "other 1"}
 
 
 def test_other_lines_are_passed_over() -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recipes.stores.urls import encrypts
+
 __all__ = ["first_names"]
+
+OTHER_NAMES = {"mariadb": "mysql"}
+PLACES = ("sentinel", "cluster")
+"""What a scheme ends in that says of which kind the servers are; other ends say how they are spoken to."""
 
 
 def first_names(urls: Iterable[str]) -> dict[str, str]:
@@ -23,7 +29,10 @@ def first_names(urls: Iterable[str]) -> dict[str, str]:
 
 
 def _servers(url: str) -> set[str]:
-    """Return the URL once for each server, with it alone; TLS makes no other store of it."""
+    """Return the URL once for each server, with it alone; TLS, a driver or gRPC make no other store of it."""
     scheme, _, rest = url.partition("://")
     hosts, _, root = rest.partition("/")
-    return {f"{scheme.removesuffix('s')}://{host}/{root}" for host in hosts.split(",")}
+    store, _, kind = scheme.partition("+")
+    store = store[:-1] if encrypts(scheme) else OTHER_NAMES.get(store, store)
+    store += f"+{kind}" if kind in PLACES else ""
+    return {f"{store}://{host}/{root}" for host in hosts.split(",")}
