@@ -368,8 +368,8 @@ def _number_of(level: int | str) -> int:
 def log_json(stream: IO[str] | None = None, *, level: int | str = "debug") -> Callable[[], None]:
     """Print transitions as lines of JSON to ``stream`` (standard error if None).
 
-    Beside its fields each has ``level``, ``timestamp`` and ``pid``: several processes may write to
-    one file, and ``recipes timeline`` draws it.
+    Beside its fields each has ``level``, ``timestamp`` and ``pid``: several processes of one machine may
+    write to one file, and ``recipes timeline`` draws it; with containers, give each a file of its own.
 
     Args:
         stream: Where to write; each line is one ``write``.

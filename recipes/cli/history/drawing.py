@@ -72,6 +72,7 @@ class Panel:
 
     history: LockHistory
     top: float
+    rows: dict[str, int]
 
     @property
     def rows_top(self) -> float:
@@ -94,7 +95,7 @@ class Panel:
 
     def y(self, lane: str) -> float:
         """Return where a lane's middle is."""
-        return self.rows_top + ROW * (self.history.lanes.index(lane) + 0.5)
+        return self.rows_top + ROW * (self.rows[lane] + 0.5)
 
 
 def panels(histories: Sequence[LockHistory], *, figures: bool = True) -> list[Panel]:
@@ -102,7 +103,7 @@ def panels(histories: Sequence[LockHistory], *, figures: bool = True) -> list[Pa
     found: list[Panel] = []
     top: float = TOP
     for history in histories:
-        found.append(Panel(history, top))
+        found.append(Panel(history, top, {lane: row for row, lane in enumerate(history.lanes)}))
         top = found[-1].rows_bottom + FOOT + LINE * (len(figure_lines(history)) + 2 if figures else 1)
     return found
 

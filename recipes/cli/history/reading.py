@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,10 +84,12 @@ def read(files: Sequence[tuple[str, IO[str]]], lane: str | None = None) -> Log:
     found: list[Happening] = []
     clocks: set[str] = set()
     other = 0
+    stems = Counter(Path(name).stem for name, _ in files)
     for name, file in files:
-        prefix = f"{Path(name).stem} " if len(files) > 1 else ""
+        stem = Path(name).stem if stems[Path(name).stem] == 1 else name
+        prefix = f"{stem} " if len(files) > 1 else ""
         for fields in _objects(file):
-            one = happening(fields, _lane(fields, lane, prefix, name))
+            one = happening(fields, _lane(fields, lane, prefix, stem))
             if one is None:
                 other += 1
                 continue
@@ -130,7 +133,7 @@ def _name(fields: dict[str, Any]) -> Any:
     return fields.get("recipe_name", fields.get("name"))
 
 
-def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) -> str:
+def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, file: str) -> str:
     if chosen is not None:
         return f"{prefix}{fields.get(chosen, '?')}"
     if "worker" in fields:
@@ -138,7 +141,7 @@ def _lane(fields: dict[str, Any], chosen: str | None, prefix: str, name: str) ->
     for names in LANES:
         if parts := [str(fields[key]) for key in names if key in fields]:
             return prefix + " ".join(parts)
-    return Path(name).stem
+    return file
 
 
 def happening(fields: dict[str, Any], lane: str) -> Happening | None:

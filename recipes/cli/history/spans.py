@@ -187,7 +187,7 @@ def _fill(history: LockHistory, events: Sequence[Happening]) -> None:
 
 def _natural(text: str) -> list[tuple[int, int | str]]:
     """Return a key that puts 10 behind 9."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", text)]
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", text)]
 
 
 class _Lane:
