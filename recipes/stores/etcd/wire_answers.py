@@ -25,7 +25,7 @@ __all__ = [
 _CANCELLED, _UNKNOWN, _INVALID, _DEADLINE, _DENIED = 1, 2, 3, 4, 7
 _EXHAUSTED, _UNIMPLEMENTED, _INTERNAL, _UNAVAILABLE, _UNAUTHENTICATED = 8, 12, 13, 14, 16
 
-# Some versions put these under codes 2 or 13; they all mean "ask again, perhaps elsewhere".
+# Some versions put these under codes 2, 9 or 13; they all mean "ask again, perhaps elsewhere".
 _PASSING = (
     "request timed out",
     "no leader",
@@ -37,6 +37,8 @@ _PASSING = (
     "context deadline exceeded",
     "proposal dropped",
     "raft: stopped",
+    "not supported for learner",  # it is not a voter yet, and from 3.6 on it says so under code 9
+    "not capable",
 )
 
 _NO_GATEWAY = " (if the gateway of this etcd is switched off, etcd+grpc:// asks without it)"

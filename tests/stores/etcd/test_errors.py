@@ -203,6 +203,8 @@ WORDS: list[tuple[str, str, type[Exception]]] = [
     ("Unavailable", "request timed out, possibly due to previous leader failure", StoreUnavailable),
     ("Unavailable", "unhealthy cluster", StoreUnavailable),
     ("Unavailable", "rpc not supported for learner", StoreUnavailable),
+    ("FailedPrecondition", "rpc not supported for learner", StoreUnavailable),  # from 3.6 on
+    ("FailedPrecondition", "not capable", StoreUnavailable),
     ("DataLoss", "corrupt cluster", StoreRefused),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_the_first_servers_are_dead(opens: Opens, dead: int, closed_port: Callab
         opens(backend)
         assert server.connections > 0
         assert backend._endpoints.current().port == server.port, "and the next session begins there"
+
+
+@pytest.mark.parametrize("code", [9, 14], ids=["3.6", "before"])
+def test_the_first_server_is_no_voter_yet(opens: Opens, code: int) -> None:
+    def learner(peer: Peer, _: int) -> None:
+        while True:
+            peer.request()
+            said = json.dumps({"code": code, "message": "etcdserver: rpc not supported for learner"})
+            peer.answer(said.encode(), "400 Bad Request" if code == 9 else "503 Service Unavailable")
+
+    with Server(learner) as first, Server(etcd) as second:
+        backend = backend_of(first.port, second.port)
+        opens(backend)
+        assert first.connections > 0
+        assert backend._endpoints.current().port == second.port
 
 
 def test_all_servers_are_dead(opens: Opens, closed_port: Callable[[], int]) -> None:
