@@ -298,6 +298,22 @@ def test_a_first_write_that_finds_the_anchor_put_again_is_asked_again(etcd: Etcd
     assert steps.result.done
 
 
+def test_what_another_thread_learns_of_the_anchor_meanwhile_ends_no_write(
+    etcd: EtcdProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older refusal that it reads may bring back the revision that this one compared."""
+    learn = etcd._learn
+
+    def learn_and_forget(anchor: Any) -> None:
+        known = etcd._anchored
+        learn(anchor)
+        etcd._anchored = known
+
+    monkeypatch.setattr(etcd, "_learn", learn_and_forget)
+    steps = write(etcd, refused(NOTHING, at(ANCHOR, 49)), written(50))
+    assert steps.result.done, "it was refused for the anchor alone"
+
+
 def test_a_first_write_without_an_anchor_is_a_lost_session(etcd: EtcdProtocol) -> None:
     with pytest.raises(SessionLost, match="anchor"):
         write(etcd, refused(NOTHING, NOTHING))

@@ -86,12 +86,12 @@ class ValuesProtocol(AskingProtocol):
     def _exchange(self, put: Exchange) -> Steps[Exchanged]:
         """Write the value with its receipt, or read why not: one transaction."""
         while True:
-            anchored = self._anchored
-            found = yield from self._try(put, anchored)
-            if found.done or put.expected or self._anchored == anchored:
+            found = yield from self._try(put, self._anchored)
+            if found is not None:
                 return found
 
-    def _try(self, put: Exchange, anchored: int) -> Steps[Exchanged]:
+    def _try(self, put: Exchange, anchored: int) -> Steps[Exchanged | None]:
+        """Ask once; None: the anchor was put again meanwhile, and that is why it was refused."""
         known = self._latest
         try:
             reply = yield from self._reply(Post("/kv/txn", self._body(put, anchored)))
@@ -108,7 +108,10 @@ class ValuesProtocol(AskingProtocol):
             return Exchanged(True, at, put.receipt, None if put.settles else _written(put.write, at))
         receipt, *others = codec.reads(reply)
         if not put.expected:
-            self._learn(codec.keys(others.pop()))
+            anchor = codec.keys(others.pop())
+            self._learn(anchor)
+            if anchor[0].modified != anchored:  # what this reply says: other threads learn, too
+                return None
         guards = zip(_guards(put), others, strict=False)
         stored = _stored(others[-1]) if _minds_value(put) else None
         guarded = all(_guards_on(at, guard) for guard, at in guards)
