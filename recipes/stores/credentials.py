@@ -51,6 +51,8 @@ class Credentials:
             raise StoreDenied(store, what) from error
         if not isinstance(given, Secret) or not given:
             raise StoreDenied(store, f"password() gave no text but {type(given).__name__}")
+        if not _is_text(given):
+            raise StoreDenied(store, "password() gave no text that can be sent")
         return given
 
     @classmethod

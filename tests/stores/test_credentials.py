@@ -75,6 +75,13 @@ def test_a_callable_that_gives_no_text(answer: Any, says: str) -> None:
         who.password("h:1")
 
 
+def test_a_callable_that_gives_text_that_cannot_be_sent() -> None:
+    who = given(username="app", password=lambda: "of a file\udc80")
+    assert who is not None
+    with pytest.raises(StoreDenied, match="no text that can be sent"):
+        who.password("h:1")
+
+
 def test_a_callable_that_raises() -> None:
     def broken() -> str:
         raise LookupError(PASSWORD)
