@@ -11,8 +11,9 @@ from integration import servers
 from integration.faults.labs import Lab, at_once
 from integration.harness.wire import Match, matching
 from recipes._run.clock import boot_time
+from recipes.errors import StoreUnavailable
 from recipes.stores.etcd import grpc_messages
-from recipes.stores.etcd.stream_book import WatchBook
+from recipes.stores.etcd.stream_book import Arming, WatchBook
 
 LONG_S = 9.0  # the periodic re-read comes after 6.3 s and more: what comes sooner was told
 TOLD_S = 1.5
@@ -100,6 +101,31 @@ def test_fault_17_watch_stream_cut_in_silence(lab: Lab) -> None:
     took_s = boot_time() - released_at
     lab.figure(f"granted {took_s:.2f} s after the release, the stream being silent")
     assert took_s <= AGAIN_S + 1 + lab.pace.late_s(released_at)  # L2
+
+
+@pytest.mark.parametrize("server", servers.ETCDS, indirect=True)
+@at_once()
+def test_fault_17_no_watch_can_be_made(lab: Lab) -> None:
+    """As where a process has no file left for its stream, or a proxy holds back what is not complete."""
+    held = lab.actor(session_timeout=LONG_S).acquire(lab.name)
+    with mock.patch.object(WatchBook, "arm", _refuse):
+        waiting = lab.actor(session_timeout=AGAIN_S).start_acquire(lab.name)
+        lab.seen.wait("lock.queued", name=lab.name, position=1)
+        last_one = lab.actor(session_timeout=AGAIN_S).start_acquire(lab.name)
+        lab.seen.wait("lock.queued", name=lab.name, position=2)
+        for next_one in (waiting, last_one):
+            released_at = boot_time()
+            assert held.release()
+            held = next_one.result(2 * SOON_S)
+            took_s = boot_time() - released_at
+            lab.figure(f"granted {took_s:.2f} s after a release, without any watch")
+            assert took_s <= AGAIN_S + 1 + lab.pace.late_s(released_at)  # L2
+    assert held.verify()
+    assert not lab.seen.of("session.lost")
+
+
+def _refuse(book: WatchBook, arming: Arming, store: str, *, twice: bool = True) -> None:
+    book.told.append(arming.answer(StoreUnavailable(store, "there is no file left")))
 
 
 @pytest.mark.parametrize("server", servers.CONSENSUS, indirect=True)

@@ -16,6 +16,19 @@ class Mailbox:
         raise AssertionError("a protocol only passes the mailbox on")
 
 
+class Box:
+    """Where events are kept."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def post(self, event: Event) -> None:
+        self.events.append(event)
+
+    def clear(self) -> None:
+        self.events.clear()
+
+
 MAILBOX = Mailbox()
 CONTEXT = RequestContext(MAILBOX)
 AGAIN = RequestContext(MAILBOX, again=True)

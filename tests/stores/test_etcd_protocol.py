@@ -30,8 +30,9 @@ from recipes._contract.operations import (
     Watch,
     Withdraw,
 )
+from recipes._contract.protocol import RequestContext
 from recipes._contract.rule import Rule
-from recipes._contract.wakeups import Gone
+from recipes._contract.wakeups import Disturbed, Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
@@ -41,7 +42,7 @@ from recipes.stores.etcd.protocol import EtcdProtocol
 from recipes.stores.etcd.requests import EtcdError, Post
 from recipes.stores.etcd.requests import Watch as WatchKey
 from tests.rules.test_rules import permits
-from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, Asked, feed
+from tests.stores.stepping import AGAIN, CONTEXT, MAILBOX, Asked, Box, feed
 
 LEASE = 0x1F
 ID, OTHER, THIRD = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
@@ -572,10 +573,52 @@ def test_watch_reads_targets_that_are_not_as_expected(etcd: EtcdProtocol, second
     assert steps.result is there
 
 
+def compared_if(error: Any) -> list[Any]:
+    """The reply to the comparison that follows where something could not be watched: all is as it was."""
+    return [AS_EXPECTED] if error is CUT else []
+
+
+def test_who_cannot_watch_compares_all_the_same(etcd: EtcdProtocol) -> None:
+    """Else one that has become the first would never know, while a watch cannot be made."""
+    watch = Watch(MINE, TARGETS, as_of=55)
+    steps = feed(etcd.watch(watch, CONTEXT), (54, CUT), answer(found((other(), 40)), found()))
+    assert steps.result is False, "and the program looks"
+    as_seen = answer(found((other(), 40)), found((b"app/x/\xff", 30)))
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.watch(watch, CONTEXT), (54, CUT), as_seen)
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.watch(watch, CONTEXT), CUT, CUT)
+
+
+def test_who_cannot_watch_as_it_checks_says_what_is_not_as_it_was(etcd: EtcdProtocol) -> None:
+    check = Check(MINE, TARGETS[:1])
+    here, gone = found((KEY, 50)), found()
+    assert feed(etcd.check(check, CONTEXT), (CUT,), answer(here, gone)).result == Checked(True, frozenset())
+    there = frozenset({other().decode()})
+    assert feed(etcd.check(check, CONTEXT), (CUT,), answer(gone, found((other(), 40)))).result == Checked(
+        False, there
+    )
+    for as_it_was in (AS_EXPECTED, answer(here, found((other(), 40)))):
+        with pytest.raises(StoreUnavailable):
+            feed(etcd.check(check, CONTEXT), (CUT,), as_it_was)
+
+
+@pytest.mark.parametrize("own", [(), ((KEY, 50),)], ids=["gone", "alone"])
+def test_who_cannot_watch_as_it_looks_sees_that_nobody_is_ahead(etcd: EtcdProtocol, own: Any) -> None:
+    look = Look(MINE, EXCLUSIVE, TARGETS)
+    for lost in (CUT, (59, CUT, *seen((KEY, 50), (other(), 40), revision=61))):
+        steps = feed(etcd.look(look, CONTEXT), lost, seen(*own, revision=61))
+        assert (steps.result.mine, steps.result.ahead) == (MINE if own else None, ())
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.look(look, CONTEXT), CUT, seen((KEY, 50), (other(), 40), revision=61))
+    with pytest.raises(StoreUnavailable):
+        feed(etcd.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), CUT)
+
+
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_watch_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), CONTEXT), (54, error))
+        feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), CONTEXT), (54, error), *compared_if(error))
     with pytest.raises(raised):
         feed(etcd.watch(Watch(MINE, TARGETS, as_of=55), CONTEXT), (54, 99), error)
 
@@ -661,7 +704,8 @@ def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_look_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
     with pytest.raises(raised):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, error, error))
+        more = [CUT] if error is CUT else []
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, error, error), *more)
     reply = seen((KEY, 50), revision=60)
     with pytest.raises(raised):
         feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, 64, *reply), (error,))
@@ -1237,9 +1281,23 @@ def test_a_list_is_read_again_if_its_watch_began_later(etcd: EtcdProtocol) -> No
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_a_list_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
-    for replies in ([(error,)], [(error, listed())], [(5, error)], [(91, listed()), error]):
+    more = [error] if error is CUT else []
+    for replies in ([(error,)], [(error, listed()), *more], [(5, error), *more], [(91, listed()), error]):
         with pytest.raises(raised):
             feed(etcd.listing(List("x", 3, watch=len(replies[0]) > 1), CONTEXT), *replies)
+
+
+def test_a_list_that_cannot_be_watched_is_read_and_disturbed(etcd: EtcdProtocol) -> None:
+    """So what observes it reads it again after a pause, and in the end watches it."""
+    box = Box()
+    for lost in (CUT, (CUT, listed()), (5, CUT)):
+        steps = feed(
+            etcd.listing(List("x", 3, watch=True), RequestContext(box)), lost, listed((KEY, 5, b""))
+        )
+        assert steps[1:] == [Post("/kv/range", HEAD)]
+        assert [one.id for one in steps.result.contenders] == [ID]
+        assert box.events == [Disturbed()]
+        box.events.clear()
 
 
 def test_an_eviction_is_guarded_by_the_token(etcd: EtcdProtocol) -> None:

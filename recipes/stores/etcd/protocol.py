@@ -235,23 +235,41 @@ class EtcdProtocol(ValuesProtocol):
         return (yield from self.enqueue(Enqueue(ticket, rule), context))
 
     def watch(self, op: Watch, context: RequestContext) -> Steps[bool]:
-        """Watch the targets; compare them once if anything was written since they were seen."""
-        since = yield from self._arm(op.mine, op.targets, context)
-        if since <= op.as_of:
-            return True
+        """Watch the targets; compare them once if anything was written since they were seen.
+
+        Where they cannot be watched they are compared all the same, each time: no waiter depends on watches.
+        """
+        deaf = None
+        try:
+            since = yield from self._arm(op.mine, op.targets, context)
+            if since <= op.as_of:
+                return True
+        except StoreUnavailable as error:
+            since, deaf = 0, error.with_traceback(None)
         expected = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
         reads = [codec.read(ref_key(target.ref)) for target in op.targets]
         reply = yield from self._txn(expected, otherwise=reads)
-        if reply.get("succeeded"):
+        as_seen = bool(reply.get("succeeded"))
+        if not as_seen:
+            pairs = zip(op.targets, codec.reads(reply), strict=True)
+            as_seen = all(_as_seen(found, target, op.mine) for target, found in pairs)
+        elif deaf is None:
             yield from self._arm_doubtful(op.mine, op.targets, context, since, codec.revision(reply))
-            return True
-        pairs = zip(op.targets, codec.reads(reply), strict=True)
-        return all(_as_seen(found, target, op.mine) for target, found in pairs)
+        if as_seen and deaf is not None:
+            raise deaf
+        return as_seen
 
     def look(self, op: Look, context: RequestContext) -> Steps[Snapshot]:
         """Arm and read side by side; read again if the watches began later than the read."""
         watches = self._watches(op.mine, op.targets, context)
-        replies = yield from self._together((*watches, *self._look_reads(op.mine, op.rule)))
+        try:
+            replies = yield from self._together((*watches, *self._look_reads(op.mine, op.rule)))
+        except StoreUnavailable:
+            if watches:  # they can wait, if nobody is ahead
+                snapshot = yield from self._read_queue(op.mine, op.rule)
+                if snapshot.mine is None or not op.rule.blockers(snapshot.ahead):
+                    return snapshot
+            raise
         created = replies[: len(watches)]
         snapshot = yield from self._with_own(op.mine, op.rule, replies[len(watches) :])
         since = max(created, default=0)
@@ -263,9 +281,12 @@ class EtcdProtocol(ValuesProtocol):
 
     def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
         """Find the own key standing, and these others gone (after an event) or as seen; at one revision."""
-        since = 0
+        since, deaf = 0, None
         if op.evidence is None:
-            since = yield from self._arm(op.mine, op.targets, context)
+            try:
+                since = yield from self._arm(op.mine, op.targets, context)
+            except StoreUnavailable as error:
+                deaf = error.with_traceback(None)
             others = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
         else:
             others = [codec.compare_absent(ref_key(target.ref)) for target in op.targets]
@@ -274,12 +295,16 @@ class EtcdProtocol(ValuesProtocol):
         if reply.get("succeeded"):
             if op.evidence is not None:
                 return Checked(mine=True, present=frozenset())
+            if deaf is not None:
+                raise deaf
             yield from self._arm_doubtful(op.mine, op.targets, context, since, codec.revision(reply))
             return Checked(mine=True, present=frozenset(target.ref for target in op.targets))
         own, *found = codec.reads(reply)
         pairs = zip(op.targets, found, strict=True)
-        present = (target.ref for target, at in pairs if _as_seen(at, target, op.mine))
-        return Checked(stands(own, op.mine), frozenset(present))
+        present = frozenset(target.ref for target, at in pairs if _as_seen(at, target, op.mine))
+        if deaf is not None and stands(own, op.mine) and len(present) == len(op.targets):
+            raise deaf
+        return Checked(stands(own, op.mine), present)
 
     def rewrite(self, op: Rewrite, context: RequestContext) -> Steps[int | None]:
         """Rewrite the own key's value, if it is the key that was created and was put as often as expected."""

@@ -8,6 +8,7 @@ from typing import Any
 from recipes._contract.connection import Batch, Request
 from recipes._contract.operations import Entry
 from recipes._contract.protocol import Steps, StoreProtocol
+from recipes._contract.wakeups import Disturbed
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.etcd import codec
 from recipes.stores.etcd.layout import Layout, ref_key
@@ -72,8 +73,18 @@ class AskingProtocol(StoreProtocol):
         return reply
 
     def _watched(self, watch: Watch | None, post: Post) -> Steps[Json]:
-        """Read, and arm a watch side by side; read again if the watch began later than the read."""
-        *since, found = yield from self._together((post,) if watch is None else (watch, post))
+        """Read, and arm a watch side by side; read again if the watch began later than the read.
+
+        What cannot be watched is read all the same, and shown as disturbed: so it is read again soon.
+        """
+        try:
+            *since, found = yield from self._together((post,) if watch is None else (watch, post))
+        except StoreUnavailable:
+            if watch is None:
+                raise
+            found = yield from self._post(post.path, post.body)
+            watch.mailbox.post(Disturbed())
+            return found  # type: ignore[no-any-return]
         if max(since, default=0) > codec.revision(found):
             found = yield from self._post(post.path, post.body)
         return found  # type: ignore[no-any-return]
