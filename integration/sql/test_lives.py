@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import time
 
 import pytest
@@ -71,3 +73,28 @@ def test_a_mysql_that_refuses_what_changes_all_rows() -> None:
         with recipes.connect(server.url(), **options) as client:
             assert client.lock("x").acquire(timeout=60).release()
         assert server.one("SELECT life <> 'another' FROM recipes_server")
+
+
+def test_a_postgresql_that_does_not_say_where_its_log_is(postgres: servers.Postgres) -> None:
+    """As Aurora does not: it is noted by its start, by each driver as the same."""
+    database = f"d{secrets.token_hex(5)}"
+    with postgres.connect() as admin:
+        admin.execute(f"CREATE DATABASE {database} OWNER app")
+    with postgres.connect(database) as admin:
+        admin.execute("REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn() FROM PUBLIC")
+    url = f"postgresql://app:app@{postgres.host}:{postgres.port}/{database}"
+    with recipes.connect(url, create_tables=True) as client:
+        assert client.lock("x").acquire(timeout=20).release()
+
+    async def main() -> None:
+        for driver in ("psycopg", "asyncpg"):
+            there = url.replace("postgresql", f"postgresql+{driver}", 1)
+            async with recipes.connect_async(there) as client:
+                grant = await client.lock("x").try_acquire()
+                assert grant is not None, "no server took over"
+                assert await grant.release()
+
+    asyncio.run(main())
+    with postgres.connect(database) as admin:
+        ((life, since_us),) = admin.execute("SELECT life, since_us FROM recipes_server").fetchall()
+    assert (life.partition("/")[0], since_us) == ("0", 0)

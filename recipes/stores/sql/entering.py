@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from recipes.errors import StoreError, StoreRefused, StoreUnavailable
 from recipes.stores.sql.acts import Acts
 from recipes.stores.sql.carrying import begin_on_mysql, run
-from recipes.stores.sql.meaning import Again, is_already_there, meaning
+from recipes.stores.sql.meaning import Again, code_of, is_already_there, meaning
 from recipes.stores.sql.requests import Work
 from recipes.stores.sql.settings import Settings
 
@@ -24,12 +24,19 @@ _POSTGRESQL = text(
 )
 _PLACE = text("SELECT pg_walfile_name(pg_current_wal_lsn())")
 _SYSTEM = text("SELECT system_identifier FROM pg_control_system()")
+_STARTED = text("SELECT CAST(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000 AS BIGINT)")
+_UNTOLD = {"55000", "0A000", "42501"}
+"""What a server says that keeps the place in its log to itself, as Aurora's, or from this role."""
 _MYSQL = text(
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'hostname', 'port',"
     " 'server_id', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on',"
     " 'group_replication_single_primary_mode')"
 )
 READ_ONLY = "the server is a standby, or takes no writes now"
+
+
+class _Untold(Exception):
+    """The server does not say which timeline it is on."""
 
 
 def entered(connection: Connection, settings: Settings) -> tuple[int, str]:
@@ -76,8 +83,18 @@ def _enter(connection: Connection, settings: Settings) -> tuple[int, str]:
 
 
 def _noted(connection: Connection, settings: Settings) -> tuple[int, int, str]:
+    if not settings.statements.notifies:
+        return _note(connection, settings, _mysql)
+    try:
+        return _note(connection, settings, _postgresql)
+    except _Untold:
+        return _note(connection, settings, partial(_postgresql, tells=False))
+
+
+def _note(
+    connection: Connection, settings: Settings, learned: Callable[[Connection, str], str]
+) -> tuple[int, int, str]:
     """Learn which server it is, and note it, in one transaction: the next may be with another server."""
-    learned = _postgresql if settings.statements.notifies else _mysql
     with connection.begin():
         if not (settings.own or settings.statements.notifies):
             begin_on_mysql(connection)
@@ -87,13 +104,26 @@ def _noted(connection: Connection, settings: Settings) -> tuple[int, int, str]:
     return found
 
 
-def _postgresql(connection: Connection, label: str) -> str:
-    """Return what changes when another server takes over, and not when this one restarts."""
+def _postgresql(connection: Connection, label: str, *, tells: bool = True) -> str:
+    """Return what changes when another server takes over, and not when this one restarts.
+
+    Of one that does not tell, return when it was started, which no other shares: it changes then too.
+
+    Raises:
+        _Untold: It does not tell, and the transaction can only be rolled back.
+    """
     standby, read_only, known = connection.execute(_POSTGRESQL).one()
     if standby or read_only == "on":
         raise _read_only(connection, label)
-    timeline = connection.execute(_PLACE).scalar_one()[:8]  # of the checkpoint it is behind a promotion
-    system = connection.execute(_SYSTEM).scalar_one() if known else 0
+    if not tells:
+        return f"0/{connection.execute(_STARTED).scalar_one()}"
+    try:
+        timeline = connection.execute(_PLACE).scalar_one()[:8]  # of the checkpoint it is behind a promotion
+        system = connection.execute(_SYSTEM).scalar_one() if known else 0
+    except DBAPIError as error:
+        if code_of(error.orig) not in _UNTOLD:
+            raise
+        raise _Untold from error
     return f"{system}/{timeline}"
 
 

@@ -1,13 +1,20 @@
-"""What a MySQL or MariaDB says of itself before it is used."""
+"""What a server says of itself before it is used."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from recipes.errors import StoreRefused
 from recipes.stores.sql import entering
+from recipes.stores.sql.settings import Settings
+from recipes.stores.sql.statements import Statements
+from recipes.stores.sql.tables import Tables
 
 OWN = {"server_uuid": "a-b-c", "hostname": "h", "port": "3306", "server_id": "1", "read_only": "OFF"}
 SINGLE = "group_replication_single_primary_mode"
@@ -34,3 +41,93 @@ def test_one_of_several_that_take_writes_is_refused(name: str, value: str) -> No
     given: Any = Facts(**OWN, **{name: value})
     with pytest.raises(StoreRefused, match="does not hold on its other servers"):
         entering._mysql(given, "mysql://h/d")
+
+
+class Failing(Exception):
+    """An error of a driver."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(state)
+        self.sqlstate = state
+
+
+class Postgres:
+    """A connection to a server; once something fails, its transaction can only be rolled back.
+
+    Attributes:
+        fails: What a statement that has this in it raises.
+        begun: How many transactions have begun.
+        asked: How many statements.
+    """
+
+    STARTED_US = 1_700_000_000_123_456
+    ANSWERS = (
+        ("pg_is_in_recovery", (False, "off", True)),
+        ("pg_walfile_name", ("0000000A00000000000000FF",)),
+        ("FROM pg_control_system", (7,)),
+        ("pg_postmaster_start_time", (STARTED_US,)),
+    )
+
+    def __init__(self, fails: dict[str, str] | None = None) -> None:
+        self.info: dict[Any, Any] = {}
+        self.fails = fails or {}
+        self.begun = self.asked = 0
+        self._aborted = False
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[None]:
+        self.begun, self._aborted = self.begun + 1, False
+        yield
+
+    def execute(self, statement: Any) -> Any:
+        assert not self._aborted, "25P02"
+        self.asked += 1
+        for words, state in self.fails.items():
+            if words in str(statement):
+                self._aborted = True
+                raise DBAPIError(None, None, Failing(state))
+        row = next(row for words, row in self.ANSWERS if words in str(statement))
+        return SimpleNamespace(one=lambda: row, scalar_one=lambda: row[0])
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what is noted of servers, in turn."""
+    lives: list[str] = []
+
+    def run(_: Any, enter: Any, __: Any) -> tuple[int, int, str]:
+        lives.append(enter.keywords["life"])
+        return 0, 0, "here"
+
+    monkeypatch.setattr(entering, "run", run)
+    return lives
+
+
+def enter(connection: Any) -> tuple[int, str]:
+    return entering.entered(
+        connection, Settings("db", Statements(Tables(), "postgresql"), list, own=True, grace_us=0)
+    )
+
+
+def test_a_postgresql_is_noted_by_its_timeline(noted: list[str]) -> None:
+    server = Postgres()
+    assert enter(server) == (0, "here")
+    assert noted == ["7/0000000A"]
+    assert (server.begun, server.asked) == (1, 3)
+
+
+@pytest.mark.parametrize("asked", ["pg_walfile_name", "FROM pg_control_system"])
+@pytest.mark.parametrize("state", ["55000", "0A000", "42501"])
+def test_one_that_does_not_say_its_timeline_is_noted_by_its_start(
+    noted: list[str], asked: str, state: str
+) -> None:
+    """As Aurora's, or where this role may not ask: no call worked there."""
+    assert enter(Postgres({asked: state})) == (0, "here")
+    assert noted == [f"0/{Postgres.STARTED_US}"]
+
+
+def test_another_error_is_raised_as_it_is(noted: list[str]) -> None:
+    server = Postgres({"pg_walfile_name": "57P01"})
+    with pytest.raises(DBAPIError):
+        enter(server)
+    assert (server.begun, noted) == (1, [])
