@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import SplitResult
 
 from recipes._contract.backend import Backend
 from recipes._contract.deadline import duration
@@ -17,8 +18,6 @@ from recipes.stores.addresses import Endpoint
 from recipes.stores.urls import hosts_of, layout_of, root_of
 
 if TYPE_CHECKING:
-    from urllib.parse import SplitResult
-
     from recipes._contract.connection import AsyncConnection, Connection, OnEnd
     from recipes._contract.protocol import StoreProtocol
     from recipes.stores.sql.engines import Driver, Target
@@ -115,13 +114,11 @@ def backend_of_engine(
 
 
 def _root(root: Any) -> str:
-    from urllib.parse import urlsplit
-
     if root is None:
         return ""
     if not isinstance(root, str):
         raise TypeError(f"root= is text, not {type(root).__name__}")
-    return root_of(urlsplit(f"sql://host/{root}"))
+    return root_of(SplitResult("", "", root, "", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,3 +161,13 @@ def test_an_engine_of_asyncio_has_no_blocking_way() -> None:
     made.check_api(asynchronous=True)
     with pytest.raises(ValueError, match="other API"):
         made.check_api(asynchronous=False)
+
+
+@pytest.mark.parametrize("root", ["team#1", "team?1", "te\nam", "te am", "team//1"])
+def test_the_root_of_an_engine_is_taken_as_it_is_or_refused(root: str) -> None:
+    """What was behind one of the first two was dropped: several applications had their locks in one place."""
+    engine = create_engine("postgresql+psycopg://app@host/app")
+    with pytest.raises(ValueError, match="A-Z a-z 0-9"):
+        recipes.connect(engine, root=root)
+    made, _ = backend_of_engine(engine, {"root": "/team/1.a_b-c/"}, asynchronous=False)
+    assert made.given.root == "team/1.a_b-c"
