@@ -318,6 +318,9 @@ class Database:
     def alive(self, t: Transaction, me_: str) -> Any:
         return [(me_,)] if self.lives(t, t.get("session", me_)) else []
 
+    def lives_here(self, t: Transaction, me_: str) -> Any:
+        return [(me_ if self.alive(t, me_) else None, self.life)]
+
     def stays(self, t: Transaction, me_: str) -> Waiting:
         if self.lives(t, t.get("session", me_)):
             # PostgreSQL locks the key alone, and the row may be renewed.
@@ -401,7 +404,8 @@ class Database:
 
     def some(self, t: Transaction, queue_: str, tokens_: list[int]) -> Any:
         # ``most_`` is not in it
-        return [self.seen(t, one) for one in self.queue(t, queue_) if one.token in tokens_]
+        found = [self.seen(t, one) for one in self.queue(t, queue_) if one.token in tokens_]
+        return found or [(*[None] * 7, self.clock(t), self.life)]
 
     def free(self, t: Transaction, queue_: str, ids_: list[str]) -> Any:
         keys = [(queue_, one.token) for one in self.queue(t, queue_)]

@@ -79,6 +79,11 @@ def row(token: int, session: str = "other", *, left_us: int | None = 5_000_000, 
 OWN = row(7, "me", id="a1")
 
 
+def nobody(server: str = HERE) -> list[Any]:
+    """Return the row where none of some contenders is there."""
+    return [*[None] * 7, NOW, server]
+
+
 def of(asked: Any) -> list[Ask]:
     """Return the statements, one after another."""
     return [ask for asks in asked for ask in asks]
@@ -369,20 +374,35 @@ def test_to_look_watches_before_it_reads(dialect: str) -> None:
     "rows", [[], [row(7, "other", id="a1")], [row(7, "me", id="a1", left_us=0)], [row(5)]]
 )
 def test_a_look_shows_no_entry_that_does_not_stand(one: Session, rows: list[Any]) -> None:
-    assert one.look([1], [rows], [[("me",)]]).result.mine is None
+    assert one.look([1], [rows], [[("me", HERE)]]).result.mine is None
 
 
-@pytest.mark.parametrize("act", ["look", "glance", "present"])
+GONE: dict[str, tuple[Callable[[Session], Any], list[list[Any]]]] = {
+    "look": (lambda one: one.acts.look(one.work, MINE, EXCLUSIVE, ()), [[1], [[]]]),
+    "present": (lambda one: one.acts.present(one.work, MINE, (), watch=False), [[[nobody()]]]),
+}
+"""Acts that do not find the own contender, and what they are shown."""
+
+
+@pytest.mark.parametrize("act", GONE)
 def test_one_that_went_with_its_session_is_told_from_one_that_was_removed(one: Session, act: str) -> None:
-    steps = {
-        "look": lambda: one.acts.look(one.work, MINE, EXCLUSIVE, ()),
-        "glance": lambda: one.acts.glance(one.work, MINE, EXCLUSIVE),
-        "present": lambda: one.acts.present(one.work, MINE, (), watch=False),
-    }[act]
-    locked = [[1]] if act == "look" else []
+    steps, shown = GONE[act]
     with pytest.raises(SessionLost, match="ended"):
-        feed(steps(), *locked, [[]], [[]])
-    assert feed(steps(), *locked, [[]], [[("me",)]]).result is not None
+        feed(steps(one), *shown, [[(None, HERE)]])
+    assert feed(steps(one), *shown, [[("me", HERE)]]).result is not None
+
+
+@pytest.mark.parametrize("alive", ["me", None])
+@pytest.mark.parametrize("act", GONE)
+def test_what_another_server_does_not_show_proves_nothing(one: Session, act: str, alive: Any) -> None:
+    """A standby that is behind cost a good grant, and a waiter its place."""
+    one.work.server = HERE
+    steps, shown = GONE[act]
+    with pytest.raises(Elsewhere):
+        feed(steps(one), *shown, [[(alive, THERE)]])
+    if act == "present":
+        with pytest.raises(Elsewhere):
+            feed(steps(one), [[nobody(THERE)]])
 
 
 def test_a_glance_reads_without_a_lock(one: Session) -> None:
@@ -400,6 +420,7 @@ def test_a_glance_far_behind_counts_those_ahead(one: Session) -> None:
 
 def test_a_glance_leaves_to_a_look_what_is_more_than_reading(one: Session) -> None:
     assert feed(one.acts.glance(one.work, MINE, EXCLUSIVE), [[OWN, row(5, left_us=0)]]).result is None
+    assert feed(one.acts.glance(one.work, MINE, EXCLUSIVE), [[]]).result is None, "a standby may be behind"
 
 
 @pytest.mark.parametrize("act", ["glance", "look"])
@@ -443,10 +464,10 @@ def test_what_another_server_shows_proves_nothing(one: Session, server: str) -> 
             assert feed(steps, [rows]).result
 
 
-@pytest.mark.parametrize("rows", [[], [row(7, "other")], [row(7, "me", left_us=0)]])
+@pytest.mark.parametrize("rows", [[nobody()], [row(7, "other")], [row(7, "me", left_us=0)]])
 def test_the_own_contender_is_not_there_if_it_is_gone_or_over(one: Session, rows: list[Any]) -> None:
-    asked = feed(one.acts.present(one.work, MINE, (), watch=False), [rows], [[("me",)]])
-    assert of(asked)[1:] == [one.say.alive("me")]
+    asked = feed(one.acts.present(one.work, MINE, (), watch=False), [rows], [[("me", HERE)]])
+    assert of(asked)[1:] == [one.say.lives_here("me")]
     assert asked.result == (False, [])
 
 

@@ -168,7 +168,7 @@ def test_what_is_bound_is_what_a_statement_names(dialect: str) -> None:
         say.lock("q"), say.draw("q"), say.token("q"), say.draw_named("q"), say.token_named("q"),
         say.first_life("s", 1), say.life(), say.next_life("s"),
         say.begin_session("me", 1), say.renew("me"), say.mine("me"), *say.end_session("me"), say.alive("me"),
-        say.stays("me"), say.begun("me"),
+        say.lives_here("me"), say.stays("me"), say.begun("me"),
         say.dead(["s"]), say.kill(["s"]),
         say.join("q", "me", "bell", **row), say.join_alone("q", "me", "bell", "here", **row),
         say.buried("a1"), say.bury("a1", 1),
@@ -271,6 +271,15 @@ def test_what_grants_reads_which_server_it_is(dialect: str, server: str) -> None
     say = Statements(Tables(), dialect)
     for one in (*say._shown.values(), say._head, say._some, say._life):
         assert f"{server} AS server" in text_of(one, dialect)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", ["_some", "_lives_here", "_read"])
+def test_what_finds_nothing_reads_all_the_same_which_server_it_is(dialect: str, name: str) -> None:
+    """What is looked for is a condition of the join: behind WHERE there would be no row."""
+    text = text_of(getattr(Statements(Tables(), dialect), name), dialect)
+    assert " FROM (SELECT 1 AS one) AS only LEFT OUTER JOIN recipes_" in text.replace('"', "")
+    assert " WHERE " not in text.replace(MY_NOTED, "")
 
 
 def test_mariadb_has_no_uuid_that_is_the_server_s_own() -> None:

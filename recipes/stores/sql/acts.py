@@ -249,17 +249,22 @@ class Acts:
         (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
         seen = yield from self._living(work, name, mine.ticket.id, rule, rows)
         self._expect_started(work, seen)
-        return (yield from self._snapshot_of_mine(mine, name, rule, seen))
+        return (yield from self._snapshot_of_mine(work, mine, name, rule, seen))
 
     def glance(self, work: Work, mine: Entry, rule: Rule) -> Steps[Snapshot | None]:
-        """Read the queue; None if there is more to do than to read: somebody ahead is dead."""
+        """Read the queue; None if there is more to do than to read: somebody ahead is dead.
+
+        So too if nobody stands there: a standby, to which a proxy leads what only reads, may be behind.
+        """
         name = self._key(mine.ticket.queue)
         (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
+        if not rows:
+            return None
         seen = [Seen(*row) for row in rows]
         if any(one.over for one in seen):
             return None
         self._expect_started(work, seen)
-        return (yield from self._snapshot_of_mine(mine, name, rule, seen))
+        return (yield from self._snapshot_of_mine(work, mine, name, rule, seen))
 
     def _shown(self, name: str, one: str, rule: Rule) -> Ask:
         return self._say.shown(name, one, rule.reach + 2, exclusive_only=rule.exclusive_only)
@@ -312,16 +317,19 @@ class Acts:
         mine = Entry(ticket, ref_of(ticket.queue, own.token), own.token)
         return Snapshot(mine, ahead, complete, position, cheap=True, due_s=_due_s(others))
 
-    def _snapshot_of_mine(self, mine: Entry, name: str, rule: Rule, seen: list[Seen]) -> Steps[Snapshot]:
+    def _snapshot_of_mine(
+        self, work: Work, mine: Entry, name: str, rule: Rule, seen: list[Seen]
+    ) -> Steps[Snapshot]:
         snapshot = yield from self._snapshot(mine.ticket, name, rule, seen)
         if snapshot.mine is None:
-            yield from self._expect_alive()
+            yield from self._expect_alive(work)
         return snapshot
 
-    def _expect_alive(self) -> Steps[None]:
+    def _expect_alive(self, work: Work) -> Steps[None]:
         """Tell a contender that was removed from one that went with its session."""
-        (alive,) = yield (self._say.alive(self._me),)
-        if not alive:
+        (((alive, server),),) = yield (self._say.lives_here(self._me),)
+        expect_same(work, server)
+        if alive is None:
             raise SessionLost(ENDED)
 
     def _expect_started(self, work: Work, seen: Sequence[Seen]) -> None:
@@ -339,8 +347,7 @@ class Acts:
         if watch and self._say.notifies and tokens:
             yield (self._say.lock(name), *(self._say.watch(name, one, self._me) for one in tokens))
         (rows,) = yield (self._say.some(name, [mine.token, *tokens]),)
-        if rows:
-            expect_same(work, Seen(*rows[0]).server)
+        expect_same(work, Seen(*rows[0]).server)
         there = {row[0]: Seen(*row) for row in rows}
         own = there.get(mine.token)
         found = [
@@ -350,7 +357,7 @@ class Acts:
         ]
         stands = own is not None and own.session == self._me and not own.over
         if not stands:
-            yield from self._expect_alive()
+            yield from self._expect_alive(work)
         return stands, found
 
     def remove(self, work: Work, queue: str, one: str, token: int | None, *, bury: bool) -> Steps[bool]:

@@ -110,6 +110,10 @@ class Statements:
         noted = select(note).where(server.c.only_row == literal_column("1")).correlate(None)
         return Server(noted.scalar_subquery())
 
+    def _only(self) -> Any:
+        """Return one row, to join others to: so something says which server it is where there are none."""
+        return select(literal_column("1").label("one")).subquery("only")
+
     def _next(self, table: Any) -> Any:
         """Return a token that is larger than any before, also after a failover that lost some."""
         return func.greatest(table.c.token + 1, Clock())
@@ -174,6 +178,8 @@ class Statements:
         self._end_receipts = delete(receipt).where(receipt.c.session == _given("me"))
         self._begun = select(session.c.id).where(mine)
         self._alive = select(session.c.id).where(mine, session.c.expires_at > Clock())
+        lives = self._only().outerjoin(session, and_(mine, session.c.expires_at > Clock()))
+        self._lives_here = select(session.c.id, self._here().label("server")).select_from(lives)
         self._stays = self._alive.with_for_update(read=True, key_share=True)
         over = session.c.id.in_(bindparam("ids_", expanding=True))
         self._dead = (
@@ -202,6 +208,10 @@ class Statements:
     def alive(self, me: str) -> Ask:
         """Read whether a session lives."""
         return Ask(self._alive, {"me_": me})
+
+    def lives_here(self, me: str) -> Ask:
+        """Read the session if it lives, else nothing, and which server this is; always one row."""
+        return Ask(self._lives_here, {"me_": me})
 
     def stays(self, me: str) -> Ask:
         """Read whether a session lives; it is not deleted until the transaction ends."""
@@ -276,7 +286,8 @@ class Statements:
         self._head = some.add_columns(contender.c.owner, contender.c.data).order_by(contender.c.token)
         one = and_(there, contender.c.token == _given("token"))
         tokens = contender.c.token.in_(bindparam("tokens_", expanding=True))
-        self._some = select(*seen).select_from(beside).where(there, tokens)
+        found = self._only().outerjoin(contender, and_(there, tokens))
+        self._some = select(*seen).select_from(found.outerjoin(session, session.c.id == contender.c.session))
         self._free = (
             select(contender.c.token)
             .where(there, contender.c.session.in_(bindparam("ids_", expanding=True)))
@@ -402,7 +413,7 @@ class Statements:
         return Ask(self._head, {"queue_": queue, "most_": most})
 
     def some(self, queue: str, tokens: list[int]) -> Ask:
-        """Read these contenders."""
+        """Read these contenders; where there are none, a row that only says which server this is."""
         return Ask(self._some, {"queue_": queue, "tokens_": tokens})
 
     def free(self, queue: str, ids: list[str]) -> Ask:
@@ -468,7 +479,7 @@ class Statements:
         value, receipt = self.tables.value, self.tables.receipt
         there = value.c.name == _given("queue")
         data, said = (bindparam(f"{one}_", type_=value.c.data.type) for one in ("data", "said"))
-        row = select(literal_column("1").label("one")).subquery("only").outerjoin(value, there)
+        row = self._only().outerjoin(value, there)
         self._read = select(value.c.data, value.c.version, self._here().label("server")).select_from(row)
         self._version = select(value.c.version).where(there)
         self._set = self._upsert(
