@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+import sqlalchemy
 
 import recipes
 from integration import servers
 from integration.needing import needed
 from integration.sql.conftest import Connect
 from recipes._run.clock import boot_time
+from recipes.stores.sql import carrying
 
 Database = servers.Postgres | servers.MariaDb
-GRACE_S, SHORT_S, DAY_S = 15.0, 2.0, 86_400
+GRACE_S, SHORT_S, SOON_S, DAY_S = 15.0, 2.0, 60.0, 86_400
 
 
 def test_a_mariadb_that_takes_over_again_grants_nothing_for_a_while(
@@ -59,6 +65,44 @@ def test_after_a_clock_was_set_back_the_grace_is_waited_for_and_no_longer(
         with client.lock("x").acquire(timeout=60):
             assert boot_time() - began > SHORT_S - 0.5
         assert client.lock("x").try_acquire() is not None
+
+
+def test_one_that_stops_as_it_notes_the_server_is_not_waited_for(
+    database: Database, tables: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has locked the row that all others look at, on the engine of a user, which has no limits."""
+    stopped, go_on, say = threading.Event(), threading.Event(), carrying.said
+
+    def stopping(connection: Any, one: Any) -> Any:
+        found = say(connection, one)
+        if one.text.startswith(f"UPDATE {tables}server SET life") and not stopped.is_set():
+            stopped.set()
+            assert go_on.wait(SOON_S)
+        return found
+
+    # Nobody hangs up on it meanwhile.
+    options = {"tables": tables, "restart_grace": 0, "session_timeout": SOON_S, "request_timeout": SOON_S}
+    with recipes.connect(database.url(), **options) as client:
+        assert client.lock("x").acquire(timeout=20).release()
+    connection = connect()
+    connection.cursor().execute(f"UPDATE {tables}server SET life = 'another'")
+    connection.commit()
+    monkeypatch.setattr(carrying, "said", stopping)
+    scheme = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}[database.scheme]
+    engine = sqlalchemy.create_engine(database.url().replace(database.scheme, scheme, 1))
+    with (
+        contextlib.closing(recipes.connect(engine, **options)) as stops,
+        contextlib.closing(recipes.connect(database.url(), **options)) as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        first = pool.submit(lambda: stops.lock("y").acquire(timeout=SOON_S).release())
+        try:
+            assert stopped.wait(SOON_S)
+            assert other.lock("x").acquire(timeout=SOON_S / 2).release()
+        finally:
+            go_on.set()
+        assert first.result(SOON_S)
+    engine.dispose()
 
 
 def test_a_mysql_that_refuses_what_changes_all_rows() -> None:

@@ -14,9 +14,24 @@ from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S, PLAIN_MODE
 from recipes.stores.sql.requests import Act, Ask, Work
 from recipes.stores.sql.texts import Said, Texts, call_of
 
-__all__ = ["begin_on_mysql", "bounded", "call", "carry_out", "followed", "given_back_as_it_is", "run", "said"]
+__all__ = [
+    "HOLDING",
+    "begin_on_mysql",
+    "bounded",
+    "call",
+    "carry_out",
+    "followed",
+    "given_back_as_it_is",
+    "run",
+    "said",
+]
 
-
+HOLDING = {
+    "synchronous_commit": "on",
+    "lock_timeout": f"{LOCK_WAIT_S}s",
+    "idle_in_transaction_session_timeout": f"{IDLE_S}s",
+}
+"""What holds in a transaction on PostgreSQL, whatever the defaults of database, role and proxy are."""
 _MADE, _WAS = ("recipes", "functions"), ("recipes", "modes")
 _BOUND, _AS_BEFORE = (
     f"SET {', '.join(f'{one} = {value}' for one, value in values.items())}"

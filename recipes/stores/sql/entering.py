@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from recipes.errors import StoreError, StoreRefused, StoreUnavailable
 from recipes.stores.sql.acts import Acts
-from recipes.stores.sql.carrying import begin_on_mysql, run
+from recipes.stores.sql.carrying import HOLDING, begin_on_mysql, bounded, run
 from recipes.stores.sql.meaning import Again, code_of, is_already_there, meaning
 from recipes.stores.sql.requests import Work
 from recipes.stores.sql.settings import Settings
@@ -21,6 +22,7 @@ __all__ = ["create", "entered", "left", "started"]
 _POSTGRESQL = text(
     "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'),"
     " has_function_privilege('pg_control_system()', 'EXECUTE')"
+    + "".join(f", set_config('{name}', '{value}', true)" for name, value in HOLDING.items())
 )
 _PLACE = text("SELECT pg_walfile_name(pg_current_wal_lsn())")
 _SYSTEM = text("SELECT system_identifier FROM pg_control_system()")
@@ -94,10 +96,14 @@ def _noted(connection: Connection, settings: Settings) -> tuple[int, int, str]:
 def _note(
     connection: Connection, settings: Settings, learned: Callable[[Connection, str], str]
 ) -> tuple[int, int, str]:
-    """Learn which server it is, and note it, in one transaction: the next may be with another server."""
-    with connection.begin():
-        if not (settings.own or settings.statements.notifies):
-            begin_on_mysql(connection)
+    """Learn which server it is, and note it, in one transaction: the next may be with another server.
+
+    It may lock the row that all others look at, so it ends soon if this process is stopped there.
+    """
+    unbounded = not (settings.own or settings.statements.notifies)
+    with bounded(connection) if unbounded else nullcontext(), connection.begin():
+        if unbounded:
+            begin_on_mysql(connection, bound=True)
         life = learned(connection, settings.label)
         enter = partial(Acts(settings.statements, "", "", "").enter, life=life, grace_us=settings.grace_us)
         found: tuple[int, int, str] = run(connection, enter, Work())
@@ -112,7 +118,7 @@ def _postgresql(connection: Connection, label: str, *, tells: bool = True) -> st
     Raises:
         _Untold: It does not tell, and the transaction can only be rolled back.
     """
-    standby, read_only, known = connection.execute(_POSTGRESQL).one()
+    standby, read_only, known, *_ = connection.execute(_POSTGRESQL).one()
     if standby or read_only == "on":
         raise _read_only(connection, label)
     if not tells:

@@ -16,6 +16,7 @@ from recipes._run.clock import boot_time
 from recipes.errors import StoreError, StoreUnavailable
 from recipes.stores.sql.acts import Elsewhere, Starting
 from recipes.stores.sql.carrying import (
+    HOLDING,
     begin_on_mysql,
     bounded,
     call,
@@ -24,7 +25,6 @@ from recipes.stores.sql.carrying import (
     given_back_as_it_is,
     run,
 )
-from recipes.stores.sql.engines import IDLE_S, LOCK_WAIT_S
 from recipes.stores.sql.entering import create, entered, left, started
 from recipes.stores.sql.hearing import Hearing
 from recipes.stores.sql.meaning import Again, code_of, is_missing, is_ours, is_read_only, meaning
@@ -41,21 +41,14 @@ POOLED_LATE = (
 )
 
 PAUSE_S = 0.01
-_SAID = {
-    "synchronous_commit": "on",
-    "lock_timeout": f"{LOCK_WAIT_S}s",
-    "idle_in_transaction_session_timeout": f"{IDLE_S}s",
-}
 _BEHIND = {"default_transaction_isolation": "read committed"}
 """The same for an act in one call, which no BEGIN says it for."""
 _HOLDS, _STAYS = (
     select(*(func.set_config(name, value, local) for name, value in said.items()))
-    for said, local in ((_SAID, True), ({**_SAID, **_BEHIND}, False))
+    for said, local in ((HOLDING, True), ({**HOLDING, **_BEHIND}, False))
 )
-"""What holds on PostgreSQL, whatever the defaults of database, role and proxy are.
-
-For one transaction; or for a connection, an own one, if what is notified arrives: then no proxy is in
-between that gives each transaction another connection.
+"""What has that hold for one transaction; or for a connection, an own one, if what is notified arrives: then
+no proxy is in between that gives each transaction another connection.
 """
 _KEPT = "recipes", "settings"
 _USES = "recipes", "uses"

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from recipes.errors import StoreRefused
-from recipes.stores.sql import entering
+from recipes.stores.sql import carrying, entering
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import Tables
@@ -57,7 +57,7 @@ class Postgres:
     Attributes:
         fails: What a statement that has this in it raises.
         begun: How many transactions have begun.
-        asked: How many statements.
+        asked: Which statements, in turn.
     """
 
     STARTED_US = 1_700_000_000_123_456
@@ -71,7 +71,7 @@ class Postgres:
     def __init__(self, fails: dict[str, str] | None = None) -> None:
         self.info: dict[Any, Any] = {}
         self.fails = fails or {}
-        self.begun = self.asked = 0
+        self.begun, self.asked = 0, list[str]()
         self._aborted = False
 
     @contextlib.contextmanager
@@ -81,7 +81,7 @@ class Postgres:
 
     def execute(self, statement: Any) -> Any:
         assert not self._aborted, "25P02"
-        self.asked += 1
+        self.asked.append(str(statement))
         for words, state in self.fails.items():
             if words in str(statement):
                 self._aborted = True
@@ -103,9 +103,9 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lives
 
 
-def enter(connection: Any) -> tuple[int, str]:
+def enter(connection: Any, dialect: str = "postgresql", *, own: bool = True) -> tuple[int, str]:
     return entering.entered(
-        connection, Settings("db", Statements(Tables(), "postgresql"), list, own=True, grace_us=0)
+        connection, Settings("db", Statements(Tables(), dialect), list, own=own, grace_us=0)
     )
 
 
@@ -113,7 +113,7 @@ def test_a_postgresql_is_noted_by_its_timeline(noted: list[str]) -> None:
     server = Postgres()
     assert enter(server) == (0, "here")
     assert noted == ["7/0000000A"]
-    assert (server.begun, server.asked) == (1, 3)
+    assert (server.begun, len(server.asked)) == (1, 3)
 
 
 @pytest.mark.parametrize("asked", ["pg_walfile_name", "FROM pg_control_system"])
@@ -131,3 +131,52 @@ def test_another_error_is_raised_as_it_is(noted: list[str]) -> None:
     with pytest.raises(DBAPIError):
         enter(server)
     assert (server.begun, noted) == (1, [])
+
+
+# It may lock the row that all others look at: a process that was stopped there kept them all waiting.
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_what_notes_a_postgresql_begins_with_the_limits_of_an_act(noted: list[str], tells: bool) -> None:
+    server = Postgres({} if tells else {"pg_walfile_name": "55000"})
+    enter(server)
+    first, *_, last = server.asked if tells else server.asked[2:]
+    for limit in ("'lock_timeout', '2s'", "'idle_in_transaction_session_timeout', '5s'"):
+        assert f"set_config({limit}, true)" in first
+        assert limit not in last
+    assert len(noted) == 1
+
+
+class MySql(Facts):
+    """A connection to one that takes the writes alone; `asked` is what it was sent, in turn."""
+
+    closed = invalidated = False
+
+    def __init__(self) -> None:
+        super().__init__(**OWN)
+        self.info: dict[Any, Any] = {}
+        self.asked: list[str] = []
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[None]:
+        yield
+        self.asked.append("COMMIT")
+
+    def execute(self, statement: Any) -> list[tuple[str, str]]:
+        self.asked.append("the server")
+        return super().execute(statement)
+
+    def exec_driver_sql(self, text: str) -> None:
+        self.asked.append(text)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_what_notes_a_mysql_on_the_engine_of_a_user_is_bounded(
+    noted: list[str], own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = MySql()
+    monkeypatch.setattr(carrying, "said", lambda _, one: server.asked.append(one.text))
+    enter(server, "mysql", own=own)
+    bound, as_before = ([], []) if own else ([carrying._BOUND, *carrying._BEGIN], [carrying._AS_BEFORE])
+    assert server.asked == [*bound, "the server", "COMMIT", *as_before]
+    assert noted == ["a-b-c"]
