@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -52,3 +53,23 @@ def test_what_was_made_half_is_made_whole(database: Database, tables: str, conne
 def test_one_layout_may_come_after_the_other(database: Database, fresh: str) -> None:
     assert works(database, fresh, "shedlock")
     assert works(database, fresh)
+
+
+def test_the_database_may_have_no_encoding(postgres: servers.Postgres) -> None:
+    database = f"d{secrets.token_hex(5)}"
+    with postgres.connect() as admin:
+        admin.execute(f"CREATE DATABASE {database} OWNER app ENCODING 'SQL_ASCII' TEMPLATE template0")
+    url = f"postgresql://app:app@{postgres.host}:{postgres.port}/{database}"
+    with recipes.connect(url, create_tables=True, owner="é") as client:
+        grant = client.lock("x é").acquire(timeout=SOON_S)
+        assert [one.owner for one in client.lock("x é").holders()] == ["é"]
+        assert grant.release()
+
+    async def main() -> None:
+        for driver in ("psycopg", "asyncpg"):
+            there = url.replace("postgresql", f"postgresql+{driver}", 1)
+            async with recipes.connect_async(there) as client:
+                grant = await client.lock("x é").acquire(timeout=SOON_S)
+                assert await grant.release()
+
+    asyncio.run(main())

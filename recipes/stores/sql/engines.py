@@ -240,6 +240,7 @@ def _of_psycopg(target: Target) -> dict[str, Any]:
         **({"target_session_attrs": "read-write"} if len(hosts) > 1 else {}),
         "connect_timeout": CONNECT_S if len(hosts) == 1 else CONNECT_EACH_S,
         "application_name": "recipes",
+        "client_encoding": "utf8",  # of a database in SQL_ASCII psycopg would return bytes
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 2,

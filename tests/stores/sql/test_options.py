@@ -171,3 +171,18 @@ def test_the_root_of_an_engine_is_taken_as_it_is_or_refused(root: str) -> None:
         recipes.connect(engine, root=root)
     made, _ = backend_of_engine(engine, {"root": "/team/1.a_b-c/"}, asynchronous=False)
     assert made.given.root == "team/1.a_b-c"
+
+
+def test_psycopg_speaks_utf8_whatever_the_database_is_in() -> None:
+    """One in SQL_ASCII answered in bytes, which SQLAlchemy does not understand."""
+    engine = Target("label", (("one", 1),), "app", None).engine(driver_of("postgresql", asynchronous=False))
+    seen: list[Any] = []
+
+    @event.listens_for(engine, "do_connect")
+    def refuse(_: Any, record: Any, args: Any, options: dict[str, Any]) -> None:
+        seen.append(options.get("client_encoding"))
+        raise Refused
+
+    with pytest.raises(Refused):
+        engine.connect()
+    assert seen == ["utf8"]
