@@ -39,6 +39,7 @@ ISOLATION = "SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE
 SETTINGS = {
     "postgresql": "SELECT current_setting('lock_timeout') = '0'",
     "mysql": "SELECT @@innodb_lock_wait_timeout = @@global.innodb_lock_wait_timeout"
+    " AND @@lock_wait_timeout = @@global.lock_wait_timeout"
     " AND @@wait_timeout = @@global.wait_timeout AND @@sql_mode = @@global.sql_mode",
 }
 WAITERS = {
@@ -293,6 +294,32 @@ def test_fault_53_nothing_waits_for_long_on_the_engine_of_the_user(lab: Lab) -> 
         first = waiters(lab)  # others come, of what withdraws it
         assert isinstance(trying.exception(SOON_S), recipes.StoreUnavailable)
         assert eventually(lambda: not first & waiters(lab), 4 * LOCK_WAIT_S)
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_fault_53_nothing_waits_for_long_while_nothing_may_be_written(lab: Lab, theirs: bool) -> None:
+    """As a backup has it: each request waited on, on the server, which took no more connections at last."""
+    if lab.notifies:
+        pytest.skip("PostgreSQL has no such lock")
+    place = lab.engine() if theirs else None
+    one = lab.client(place, session_timeout=LONG_S, request_timeout=1.0)
+    with lab.server.connect() as admin, admin.cursor() as cursor:
+        cursor.execute("FLUSH TABLES WITH READ LOCK")
+        trying = one.start(one.client.lock(lab.name).try_acquire, timeout=1.0)
+        assert eventually(lambda: held_up(lab), SOON_S, every_s=0.01)
+        first = held_up(lab)
+        assert isinstance(trying.exception(SOON_S), recipes.StoreUnavailable)
+        assert eventually(lambda: not first & held_up(lab), 4 * LOCK_WAIT_S)
+        cursor.execute("UNLOCK TABLES")
+    assert one.acquire(lab.name).release()
+
+
+def held_up(lab: Lab) -> set[str]:
+    """Return which connections MySQL has wait for something larger than a row."""
+    found = lab.server.one(
+        "SELECT group_concat(id) FROM information_schema.processlist WHERE state LIKE 'Waiting for % lock'"
+    )
+    return {*filter(None, (found or "").split(","))}
 
 
 def waiters(lab: Lab) -> set[str]:

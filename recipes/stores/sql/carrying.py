@@ -38,14 +38,17 @@ _BOUND, _AS_BEFORE = (
     for values in (
         {
             "@recipes_waits": "@@innodb_lock_wait_timeout",
+            "@recipes_tables": "@@lock_wait_timeout",
             "@recipes_idle": "@@wait_timeout",
             "@recipes_mode": "@@sql_mode",
             "SESSION innodb_lock_wait_timeout": LOCK_WAIT_S,
+            "SESSION lock_wait_timeout": LOCK_WAIT_S,
             "SESSION wait_timeout": IDLE_S,
             "SESSION sql_mode": PLAIN_MODE,
         },
         {
             "SESSION innodb_lock_wait_timeout": "@recipes_waits",
+            "SESSION lock_wait_timeout": "@recipes_tables",
             "SESSION wait_timeout": "@recipes_idle",
             "SESSION sql_mode": "@recipes_mode",
         },

@@ -26,7 +26,7 @@ from recipes.stores.streams import told
 __all__ = ["IDLE_S", "LOCK_WAIT_S", "PLAIN_MODE", "WORKERS", "Bound", "Driver", "Target", "driver_of"]
 
 LOCK_WAIT_S = 2
-"""So long an act waits for a row that somebody else has locked."""
+"""So long an act waits for a row that somebody else has locked, or a table."""
 IDLE_S = 5
 """So long a transaction may stand still before the server ends it: its process was stopped, or cut off."""
 PLAIN_MODE = "REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
@@ -324,8 +324,8 @@ def _prepare_mysql(connection: Any, record: Any) -> None:
     cursor.execute("SELECT VERSION()")
     ((version,),) = cursor.fetchall()
     ends = f", idle_transaction_timeout = {IDLE_S}" if "MariaDB" in version else ""
-    said = f"innodb_lock_wait_timeout = {LOCK_WAIT_S}, wait_timeout = {2 * RECYCLE_S}{ends}"
-    said += f", sql_mode = {PLAIN_MODE}"
+    said = f"innodb_lock_wait_timeout = {LOCK_WAIT_S}, lock_wait_timeout = {LOCK_WAIT_S}"
+    said += f", wait_timeout = {2 * RECYCLE_S}{ends}, sql_mode = {PLAIN_MODE}"
     cursor.execute(f"SET SESSION {said}")
     cursor.close()
     connection.commit()

@@ -130,7 +130,7 @@ def _answer(label: str, code: object, said: str) -> StoreError | None:  # noqa: 
     if code in _READ_ONLY:
         what = f"the server is a standby, or takes no writes now ({said})"
     elif code in _WAITED:
-        what = f"a row was locked for too long ({said}): by a transaction under guard, or one left open"
+        what = f"a row or table was locked for too long ({said}): by a transaction under guard or left open"
     elif code in _CROWDED:
         what = f"the server takes no more connections ({said}); allow more there, or use fewer clients"
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -15,7 +16,7 @@ import recipes
 from recipes.stores.credentials import Credentials
 from recipes.stores.sql import backend_of_engine
 from recipes.stores.sql.blocking import SqlConnection
-from recipes.stores.sql.engines import Target, driver_of
+from recipes.stores.sql.engines import PLAIN_MODE, Target, _prepare_mysql, driver_of
 
 
 @pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
@@ -186,3 +187,16 @@ def test_psycopg_speaks_utf8_whatever_the_database_is_in() -> None:
     with pytest.raises(Refused):
         engine.connect()
     assert seen == ["utf8"]
+
+
+@pytest.mark.parametrize(
+    ("version", "ends"), [("8.4.3", ""), ("10.11.6-MariaDB", ", idle_transaction_timeout = 5")]
+)
+def test_what_is_sent_to_mysql_waits_neither_for_a_row_nor_for_a_table_for_long(
+    version: str, ends: str
+) -> None:
+    asked: list[str] = []
+    cursor = SimpleNamespace(execute=asked.append, fetchall=lambda: [(version,)], close=list)
+    _prepare_mysql(SimpleNamespace(cursor=lambda: cursor, commit=list), None)
+    waits = "innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, wait_timeout = 60"
+    assert asked[1:] == [f"SET SESSION {waits}{ends}, sql_mode = {PLAIN_MODE}"]

@@ -368,13 +368,16 @@ def bounding(request: Transact, connection: Any, monkeypatch: pytest.MonkeyPatch
 def test_on_the_engine_of_a_user_mysql_ends_what_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was stopped there kept its row locked for as long as a connection may be idle: hours."""
     before, *begin, act, behind = bounding(Transact(long), Locked(), monkeypatch, own=False)
-    assert "SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5" in before
-    assert "@recipes_waits = @@innodb_lock_wait_timeout, @recipes_idle = @@wait_timeout" in before
+    limits = "SESSION innodb_lock_wait_timeout = 2, SESSION lock_wait_timeout = 2, SESSION wait_timeout = 5"
+    assert limits in before
+    assert "@recipes_waits = @@innodb_lock_wait_timeout, @recipes_tables = @@lock_wait_timeout" in before
+    assert "@recipes_idle = @@wait_timeout" in before
     assert "@recipes_mode = @@sql_mode" in before
     assert "SESSION sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')" in before
     assert [*begin, act] == [*BEGIN, "the act"]
     assert behind.removeprefix("SET ").split(", ") == [
         "SESSION innodb_lock_wait_timeout = @recipes_waits",
+        "SESSION lock_wait_timeout = @recipes_tables",
         "SESSION wait_timeout = @recipes_idle",
         "SESSION sql_mode = @recipes_mode",
     ]
