@@ -159,6 +159,8 @@ class Target:
             event.listen(engine, "do_connect", partial(self._log_in, driver))
         if driver.name == "asyncpg" and len(self.hosts) > 1:
             event.listen(engine, "do_connect", partial(_connect_in_turn, self.hosts))
+        if driver.name == "psycopg":
+            event.listen(engine, "connect", _drop_notifications)
         if driver.dialect == "mysql":
             event.listen(engine, "connect", _prepare_mysql)
         return made
@@ -315,6 +317,15 @@ _ARGUMENTS: dict[str, Callable[[Target], dict[str, Any]]] = {
     "pymysql": _of_pymysql,
     "asyncmy": _of_mysql,
 }
+
+
+def _drop_notifications(connection: Any, record: Any) -> None:
+    """Have psycopg keep nothing of what is notified; asyncpg does not.
+
+    Behind a proxy a LISTEN is left on a connection that is lent to others. What listens reads by itself.
+    """
+    del connection
+    record.driver_connection.add_notify_handler(lambda _: None)
 
 
 def _prepare_mysql(connection: Any, record: Any) -> None:

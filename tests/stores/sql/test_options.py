@@ -8,7 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
+from psycopg.pq.misc import PGnotify
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -16,7 +18,7 @@ import recipes
 from recipes.stores.credentials import Credentials
 from recipes.stores.sql import backend_of_engine
 from recipes.stores.sql.blocking import SqlConnection
-from recipes.stores.sql.engines import PLAIN_MODE, Target, _prepare_mysql, driver_of
+from recipes.stores.sql.engines import PLAIN_MODE, Target, _drop_notifications, _prepare_mysql, driver_of
 
 
 @pytest.mark.parametrize("connect", [recipes.connect, recipes.connect_async])
@@ -200,3 +202,14 @@ def test_what_is_sent_to_mysql_waits_neither_for_a_row_nor_for_a_table_for_long(
     _prepare_mysql(SimpleNamespace(cursor=lambda: cursor, commit=list), None)
     waits = "innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, wait_timeout = 60"
     assert asked[1:] == [f"SET SESSION {waits}{ends}, sql_mode = {PLAIN_MODE}"]
+
+
+def test_what_psycopg_is_notified_where_nobody_listens_is_not_kept() -> None:
+    """A LISTEN may be left there, behind a proxy that lends connections: what arrived piled up."""
+    engine = Target("label", (("one", 1),), "app", None).engine(driver_of("postgresql", asynchronous=False))
+    assert event.contains(engine, "connect", _drop_notifications)
+    connection = psycopg.Connection[Any](psycopg.pq.PGconn.connect_start(b"host=/nowhere"))
+    _drop_notifications(connection, SimpleNamespace(driver_connection=connection))
+    assert connection.pgconn.notify_handler is not None
+    connection.pgconn.notify_handler(PGnotify(b"recipes_me", 1, b"g"))
+    assert not connection._notifies_backlog
