@@ -328,7 +328,7 @@ class _Listener(threading.Thread):
                 self._hearing.lost()
                 self.ready.set()
                 self._let_go()
-            self._over.wait(RETRY_S)
+            self._over.wait(max(RETRY_S, self._hearing.rest_s))
 
     def _listen(self) -> None:
         lent = self._engine.raw_connection()

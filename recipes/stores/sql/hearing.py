@@ -18,6 +18,8 @@ PROVE_S = 2.0
 LATE_S = 2.0
 """What was notified and did not arrive for so long will not arrive."""
 NEWS_S = 1.0
+DEAF_TIMES, DEAF_S = 3, 120.0
+"""After so many connections in turn on which nothing arrived, the next one listens so much later."""
 _KINDS: dict[str, type[Gone | Changed]] = {"g": Gone, "c": Changed}
 
 
@@ -42,6 +44,7 @@ class Hearing:
         self.channel = ""
         self._connected = False
         self._heard = False  # on this connection
+        self._deaf = 0  # connections in turn
         self._asked_at = self._heard_at = self._disturbed_at = -LATE_S
 
     @property
@@ -53,6 +56,11 @@ class Hearing:
     def overdue(self) -> bool:
         """Whether a notification did not arrive that should have."""
         return self._heard_at < self._asked_at < boot_time() - LATE_S
+
+    @property
+    def rest_s(self) -> float:
+        """For how long not to listen again: a proxy that lends connections keeps each LISTEN on one."""
+        return 0.0 if self._deaf < DEAF_TIMES else DEAF_S
 
     def to_prove(self) -> bool:
         """Whether to notify oneself; then `asked` once that is committed."""
@@ -73,6 +81,10 @@ class Hearing:
 
     def lost(self) -> None:
         """Note that nothing arrives any more; what was notified a moment ago may have been missed."""
+        if self._heard:
+            self._deaf = 0
+        elif self._connected and self.overdue:
+            self._deaf += 1
         connected, self._connected, self._heard = self._connected, False, False
         if connected:
             self._disturbed_at = boot_time()

@@ -216,7 +216,7 @@ class AsyncSqlConnection(AsyncConnection):
                 ready.set()
             if self._closed:
                 return
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(max(RETRY_S, self._wire.hearing.rest_s))
 
     async def _hear(self, progress: _Progress, ready: asyncio.Event) -> None:
         hearing = self._wire.hearing

@@ -217,3 +217,16 @@ def test_what_a_driver_lacks_to_log_in_is_an_answer() -> None:
     with pytest.raises(StoreRefused, match="'cryptography' package is required"):
         connection.ask(RELEASE, GENEROUS_S)
     connection.close()
+
+
+@pytest.mark.parametrize(("rest_s", "again_s"), [(0.0, 1.0), (120.0, 120.0)])
+def test_what_hears_nothing_again_and_again_listens_seldom(rest_s: float, again_s: float) -> None:
+    waited: list[float] = []
+    over: Any = SimpleNamespace(is_set=lambda: bool(waited), wait=waited.append)
+    wire: Any = SimpleNamespace(hearing=SimpleNamespace(rest_s=rest_s, lost=list))
+
+    def connect() -> None:
+        raise OSError
+
+    blocking._Listener(SimpleNamespace(raw_connection=connect), wire, over).run()
+    assert waited == [again_s]

@@ -99,3 +99,37 @@ def test_a_connection_that_is_lost_disturbs_who_listens_and_who_does_so_next(now
     later = Mail()
     one.listen(Listen(("x/7",), later))
     assert later.events == []
+
+
+def unheard(one: Hearing, now: list[float]) -> None:
+    """Listen on a connection on which nothing arrives."""
+    one.connected()
+    one.asked(now[0])
+    now[0] += LATE_S + 0.1
+    assert one.overdue
+    one.lost()
+
+
+def test_one_that_hears_nothing_again_and_again_listens_seldom(now: list[float]) -> None:
+    """Behind a proxy that lends connections each LISTEN stayed on one of them, until all had it."""
+    one, rests = Hearing(), []
+    for _ in range(module.DEAF_TIMES):
+        rests.append(one.rest_s)
+        unheard(one, now)
+    assert rests == [0.0] * module.DEAF_TIMES
+    assert one.rest_s == module.DEAF_S
+    one.connected()
+    one.hear("open")
+    one.lost()
+    assert one.rest_s == 0.0
+
+
+def test_one_that_is_cut_off_before_it_was_proved_listens_again_soon(now: list[float]) -> None:
+    one = Hearing()
+    unheard(one, now)
+    for _ in range(module.DEAF_TIMES):
+        one.lost()  # it could not connect
+        one.connected()
+        one.asked(now[0])
+        one.lost()
+    assert one.rest_s == 0.0

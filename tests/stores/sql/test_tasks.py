@@ -18,7 +18,7 @@ from recipes._contract.wakeups import Changed, Disturbed
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.sql import tasks
 from recipes.stores.sql.ears import ears_of
-from recipes.stores.sql.hearing import Hearing
+from recipes.stores.sql.hearing import DEAF_S, DEAF_TIMES, Hearing
 from recipes.stores.sql.requests import Listen, Transact
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
@@ -362,6 +362,30 @@ def test_a_listening_connection_that_is_lost_is_made_anew(
         await until(lambda: len(database.raws) == 3 and database.raws[2].heard is not None)
         assert mail.events == [Disturbed()]
         assert not database.hearing.works
+
+    run(case, listens=True)
+
+
+@pytest.mark.parametrize(("deaf", "again_s"), [(0, 1.0), (DEAF_TIMES, DEAF_S)])
+def test_what_hears_nothing_again_and_again_listens_seldom(
+    monkeypatch: pytest.MonkeyPatch, deaf: int, again_s: float
+) -> None:
+    async def case(connection: AsyncSqlConnection, database: Database) -> None:
+        slept: list[float] = []
+
+        async def sleep(for_s: float) -> None:
+            slept.append(for_s)
+            connection._closed = True
+
+        async def connect() -> Lent:
+            raise OSError
+
+        database.connect = connect  # type: ignore[method-assign]
+        database.hearing._deaf = deaf
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", sleep)
+            await connection._listen(tasks._Progress(), asyncio.Event())
+        assert slept == [again_s]
 
     run(case, listens=True)
 
