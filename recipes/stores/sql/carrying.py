@@ -24,6 +24,7 @@ __all__ = [
     "given_back_as_it_is",
     "run",
     "said",
+    "silenced",
 ]
 
 HOLDING = {
@@ -222,3 +223,26 @@ def _followed(act: Act[Any], last: Ask, work: Work) -> Generator[tuple[Ask, ...]
     found = yield from act(work)
     yield (last,)
     return found
+
+
+def silenced(act: Act[Any]) -> Act[Any]:
+    """Return an act that does the same and notifies nobody: those that wait look by time."""
+    return partial(_silenced, act)
+
+
+def _silenced(act: Act[Any], work: Work) -> Generator[tuple[Ask, ...], list[Any], Any]:
+    steps = act(work)
+    try:
+        asks = next(steps)
+        while True:
+            left = [ask for ask in asks if "channel_" not in ask.values]
+            replies = iter((yield tuple(map(_without_a_bell, left))))
+            asks = steps.send([[] if "channel_" in ask.values else next(replies) for ask in asks])
+    except StopIteration as done:
+        return done.value
+    finally:
+        steps.close()
+
+
+def _without_a_bell(ask: Ask) -> Ask:
+    return Ask(ask.statement, {**ask.values, "tokens_": []}) if "bell_" in ask.values else ask

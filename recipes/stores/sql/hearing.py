@@ -87,8 +87,17 @@ class Hearing:
             self._deaf += 1
         connected, self._connected, self._heard = self._connected, False, False
         if connected:
-            self._disturbed_at = boot_time()
-            self.bells.disturb()
+            self._disturb()
+
+    def unproved(self) -> None:
+        """Note that nothing can be notified now; it works again once that is proved again."""
+        heard, self._heard = self._heard, False
+        if heard:
+            self._disturb()
+
+    def _disturb(self) -> None:
+        self._disturbed_at = boot_time()
+        self.bells.disturb()
 
     def hear(self, payload: str) -> None:
         """Notify of what has arrived."""

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from recipes.stores.sql.carrying import (
     followed,
     given_back_as_it_is,
     run,
+    silenced,
 )
 from recipes.stores.sql.entering import create, entered, left, started
 from recipes.stores.sql.hearing import Hearing
@@ -54,6 +56,8 @@ _KEPT = "recipes", "settings"
 _USES = "recipes", "uses"
 QUICK_FROM = 3
 """From how many requests on a connection it is worth to prepare statements and to make functions there."""
+QUEUE_FULL = "54000"
+"""What is said at a commit that would notify, while a session that listens does not end its transaction."""
 _UNPREPARED: set[str | int | None] = {"26000", "42P05", "0A000", "42883"}
 """What is said where a statement or a function of this connection is not there, or not as it was."""
 
@@ -112,7 +116,7 @@ class Wire:
             StoreError: As `meaning` has it.
         """
         label, progress.connected = self._settings.label, True
-        creates, missing = self._settings.create_tables, False
+        creates, missing, rings = self._settings.create_tables, False, True
         while True:
             progress.sent = False
             try:
@@ -139,12 +143,20 @@ class Wire:
                 missing = creates and is_missing(error)
                 creates = creates and not missing
                 meant = Again("tables are missing") if missing else meaning(error, label, sent=progress.sent)
+                if rings and progress.sent and code_of(original) == QUEUE_FULL:  # nothing is done
+                    meant, rings = Again(f"nobody can be notified ({original})"), False
+                    request = self._unproved(request)
                 if not isinstance(meant, Again):
                     raise meant from None
             pause_s = random.uniform(0, PAUSE_S)  # noqa: S311 - spreads load only
             if boot_time() + pause_s >= until:
                 raise StoreUnavailable(label, f"it was tried until the time was over ({meant})", unsent=True)
             pause(pause_s)
+
+    def _unproved(self, request: Transact) -> Transact:
+        """Return a request that notifies nobody, and proves nothing."""
+        self.hearing.unproved()
+        return replace(request, act=silenced(request.act), quick=None, session=False, channel="")
 
     def _once(self, connection: Connection, request: Transact, progress: Progress) -> Any:
         level = connection.get_execution_options().get("isolation_level")

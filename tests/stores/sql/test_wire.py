@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +14,13 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
+from recipes._contract.wakeups import Disturbed
 from recipes._run.clock import boot_time
 from recipes.errors import StoreRefused, StoreUnavailable
 from recipes.stores.sql import carrying
 from recipes.stores.sql import wire as module
-from recipes.stores.sql.acts import expect_same
-from recipes.stores.sql.requests import Ask, Transact, Work
+from recipes.stores.sql.acts import Acts, expect_same
+from recipes.stores.sql.requests import Ask, Listen, Transact, Work
 from recipes.stores.sql.settings import Settings
 from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import PREFIX, Tables
@@ -287,6 +289,119 @@ def test_a_call_whose_answer_is_lost_may_have_been_carried_out(monkeypatch: pyte
     with pytest.raises(StoreUnavailable, match="reset") as caught:
         calling.ask()
     assert not caught.value.unsent
+
+
+# Where the server's queue of notifications is full.
+
+
+class Full(Noting):
+    """A connection to a PostgreSQL that commits nothing that notifies, while it is `full`."""
+
+    full = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rings = False
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Any]:
+        self._rings = False
+        with super().begin() as transaction:
+            yield transaction
+        if self.full and self._rings:
+            raise DBAPIError(None, None, Failing("54000"))
+
+    def said_by(self, _: object, one: Said) -> Any:
+        self.texts.append(one.text)
+        self._rings = self._rings or ("pg_notify" in one.text and "IN (NULL)" not in one.text)
+        return self.found
+
+
+class Mail:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def post(self, event: Any) -> None:
+        self.events.append(event)
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> tuple[Wire, Full]:
+    """Return a session on such a connection, which has heard itself long ago."""
+    wire = Wire(Settings("db", Statements.of(PREFIX, "postgresql"), object, own=True, grace_us=0))
+    wire.hearing.channel = "recipes_me"
+    wire.hearing.connected()
+    wire.hearing.hear("open")
+    wire.hearing._heard_at -= 99
+    connection = Full()
+    monkeypatch.setattr(carrying, "said", connection.said_by)
+    return wire, connection
+
+
+def transacted(wire: Wire, connection: Any, request: Transact) -> Any:
+    return wire.transact(connection, request, Progress(), boot_time() + 9, lambda _: None)
+
+
+def test_a_renewal_is_done_without_its_proof_and_waiters_look_by_time(full: tuple[Wire, Full]) -> None:
+    """Each one failed, so every holder lost its session."""
+    (wire, connection), mail = full, Mail()
+    listen = Listen(("x/7",), mail)
+    assert wire.hearing.listen(listen)
+    renewal = Transact(long, session=True)
+    for _ in range(2):
+        assert transacted(wire, connection, renewal) == "long"
+    assert [("pg_notify" in one) for one in connection.texts] == [False, True, False] * 2
+    assert mail.events == [Disturbed()]
+    assert not wire.hearing.listen(listen)
+    connection.full = False
+    assert transacted(wire, connection, renewal) == "long"
+    wire.hearing.hear("")
+    assert wire.hearing.listen(listen), "it is proved again"
+
+
+def test_a_session_that_cannot_be_notified_begins_all_the_same(full: tuple[Wire, Full]) -> None:
+    wire, connection = full
+    acts = Acts(Statements.of(PREFIX, "postgresql"), "app", "recipes_", "me")
+    opening = partial(acts.open, ttl_us=1)
+    transacted(wire, connection, Transact(opening, session=True, channel=acts.channel))
+    assert not wire.hearing.works
+    assert not wire.hearing.overdue
+    assert wire.hearing.to_prove()
+
+
+SILENCED: dict[str, Any] = {
+    "remove": partial(Acts.remove, queue="x", one="a1", token=7, bury=False),
+    "expel": partial(Acts.expel, queue="x", token=7),
+}
+
+
+@pytest.mark.parametrize("name", SILENCED)
+def test_what_rings_is_done_without_ringing(full: tuple[Wire, Full], name: str) -> None:
+    wire, connection = full
+    acts = Acts(Statements.of(PREFIX, "postgresql"), "app", "recipes_", "me")
+    connection.found, mail = [(1, 0)], Mail()
+    wire.hearing.listen(Listen(("x/7",), mail))
+    assert transacted(wire, connection, Transact(partial(SILENCED[name], acts))) is True
+    assert [one for one in connection.texts if "pg_notify" in one][1].count("IN (NULL)") == 1
+    assert mail.events == [Disturbed()]
+
+
+def test_what_was_sent_whole_is_done_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    calling = Calling(monkeypatch)
+    calling.ask(QUICK_FROM + 1)
+    calling.connection.fails[TAKEN] = Failing("54000")
+    assert calling.ask() == "long"
+    assert not calling.wire.hearing.works
+
+
+def test_a_limit_that_is_met_before_the_commit_is_another_and_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calling = Calling(monkeypatch)
+    calling.connection.fails[""] = Failing("54000")
+    with pytest.raises(StoreUnavailable):
+        calling.ask()
+    assert calling.wire.hearing.works
 
 
 # Tables that are missing.
