@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,7 +20,7 @@ SESSION_S, SOON_S = 3.0, 60.0
 
 
 @pytest.fixture
-def full(postgres: servers.Postgres) -> Iterator[tuple[servers.Postgres, psycopg.Connection]]:
+def full(postgres: servers.Postgres) -> Iterator[tuple[servers.Postgres, psycopg.Connection[Any]]]:
     """Yield a server that can soon notify nobody, and the connection that keeps it from that."""
     version = postgres.version()
     if int(version.partition(".")[0]) < SINCE:
@@ -45,10 +46,10 @@ def fill(server: servers.Postgres) -> None:
 
 
 def test_sessions_live_and_locks_are_handed_on(
-    full: tuple[servers.Postgres, psycopg.Connection],
+    full: tuple[servers.Postgres, psycopg.Connection[Any]],
 ) -> None:
     server, listening = full
-    options = {"session_timeout": SESSION_S, "create_tables": True}
+    options: dict[str, Any] = {"session_timeout": SESSION_S, "create_tables": True}
     with recipes.connect(server.url(), **options) as holder, ThreadPoolExecutor() as pool:
         lock = holder.lock("x")
         held = lock.acquire(timeout=SOON_S)

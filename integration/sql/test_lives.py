@@ -81,7 +81,8 @@ def test_one_that_stops_as_it_notes_the_server_is_not_waited_for(
         return found
 
     # Nobody hangs up on it meanwhile.
-    options = {"tables": tables, "restart_grace": 0, "session_timeout": SOON_S, "request_timeout": SOON_S}
+    options: dict[str, Any] = {"tables": tables, "restart_grace": 0}
+    options |= {"session_timeout": SOON_S, "request_timeout": SOON_S}
     with recipes.connect(database.url(), **options) as client:
         assert client.lock("x").acquire(timeout=20).release()
     connection = connect()
