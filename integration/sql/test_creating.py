@@ -11,6 +11,7 @@ import pytest
 
 import recipes
 from integration import servers
+from integration.needing import needed
 from integration.sql.conftest import Connect
 from integration.sql.places import by_cursor
 
@@ -73,3 +74,9 @@ def test_the_database_may_have_no_encoding(postgres: servers.Postgres) -> None:
                 assert await grant.release()
 
     asyncio.run(main())
+
+
+def test_a_mysql_may_give_a_default_to_the_first_time_of_a_table_only(fresh: str) -> None:
+    settings = {"explicit-defaults-for-timestamp": "OFF", "sql-mode": "STRICT_TRANS_TABLES,NO_ZERO_DATE"}
+    with needed("mariadb", lambda: servers.mariadb(settings=settings)) as server:
+        assert works(server, fresh, "shedlock")

@@ -242,6 +242,12 @@ def test_the_schema_has_the_tables_that_are_needed(dialect: str) -> None:
         sql.schema(dialect, layout="name")
 
 
+def test_both_times_have_a_default_on_a_mysql_that_gives_it_to_the_first_one_only() -> None:
+    """The other's is then a date of zeros, which the server may refuse; so did it the table."""
+    _, made, _ = sql.schema("mysql", layout="shedlock")
+    assert "locked_at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)" in made
+
+
 def test_the_command_prints_what_makes_them() -> None:
     url = ["--url", "mysql://h/db"]
     said = CliRunner().invoke(store_command, ["schema", *url, "--layout", "shedlock"], standalone_mode=False)

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import unquote
 
-from sqlalchemy import BigInteger, Column, DateTime, String, Table, bindparam, func, or_, select, update
+from sqlalchemy import BigInteger, Column, DateTime, String, Table, bindparam, func, or_, select, text, update
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -101,7 +101,8 @@ class ShedlockTables(Tables):
             self.metadata,
             Column("name", name, primary_key=True),
             Column("lock_until", moment, nullable=False),
-            Column("locked_at", moment, nullable=False),
+            # As ShedLock documents it for MySQL, which may have a default for the first time only.
+            Column("locked_at", moment, nullable=False, server_default=text("CURRENT_TIMESTAMP(3)")),
             Column("locked_by", String(255), nullable=False),
             mysql_engine="InnoDB",
             mariadb_engine="InnoDB",

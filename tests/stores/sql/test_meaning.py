@@ -74,6 +74,8 @@ class MariaDbError(Exception):
         (mysql(1054), StoreRefused),
         (mysql(1049), StoreRefused),
         (mysql(1406), StoreRefused),
+        (mysql(1067), StoreRefused),
+        (mysql(1071), StoreRefused),
         (mysql(1665), StoreRefused),
         (mysql(1251), StoreRefused),
         (mysql(3159), StoreRefused),
