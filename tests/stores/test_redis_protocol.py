@@ -39,7 +39,7 @@ from recipes._contract.wakeups import Gone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.permits import permits
 from recipes._rules.readwrite import SHARED
-from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.redis.keys import Keys
 from recipes.stores.redis.protocol import AT_ONCE, DEEPEST, LASTS, MOST_TOUCHED, RedisProtocol
@@ -54,6 +54,8 @@ STRANGER = Contender("x/-9")
 ALONE = [b"7", 0, -1, []]
 CUT = StoreUnavailable("redis://r", "cut")
 REFUSED = StoreRefused("redis://r", "no")
+DENIED = StoreDenied("redis://r", "NOPERM No permissions to access a key")
+FULL = StoreFull("redis://r", "OOM command not allowed")
 KEY = "~value/v"
 INFO = b"# Server\r\nredis_version:7.0.15\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n"
 
@@ -360,6 +362,64 @@ def test_a_join_that_may_be_on_its_way_is_refused_from_its_withdrawal_on(
     assert arguments(asked[0]) == ("a1", 7 if entry else "", buries)
     assert asked.result
     assert len(feed(redis.renew(Renew((), 1.0), CONTEXT), (1,))[0].parts) == 1
+
+
+@pytest.mark.parametrize("error", [REFUSED, DENIED, FULL])
+@pytest.mark.parametrize("op", [Enqueue(TICKET, EXCLUSIVE), Probe(TICKET, EXCLUSIVE)])
+def test_what_was_refused_is_not_renewed_and_its_withdrawal_ends(
+    redis: RedisProtocol, op: Enqueue | Probe, error: Exception
+) -> None:
+    """Each renewal would be refused with it, and with that all that the session holds be lost."""
+    held = Ticket("y", "lock", "a0")
+    joined(redis, ticket=held)
+    with pytest.raises(type(error)):
+        feed(redis.start(op, CONTEXT), error)
+    renewed = feed(redis.renew(Renew((Entry(held, "y/7", 7),), 1.0), CONTEXT), (1, [1]))
+    assert [part.keys[0] for part in renewed[0].parts[1:]] == ["lock:y"]
+    for answer in (error, 1):  # a script that was refused halfway may have left it
+        asked = feed(redis.withdraw(Withdraw(TICKET), CONTEXT), answer)
+        assert asked.result is (answer == 1)
+        with pytest.raises(type(error)):
+            feed(redis.start(op, CONTEXT), error)
+
+
+@pytest.mark.parametrize(("error", "named"), [(REFUSED, 0), (FULL, 1)])
+def test_what_was_refused_when_it_was_asked_again_may_stand(
+    redis: RedisProtocol, error: Exception, named: int
+) -> None:
+    """It is withdrawn until that is done; a server without room renews it as any other."""
+    with pytest.raises(type(error)):
+        feed(redis.enqueue(Enqueue(TICKET, EXCLUSIVE), AGAIN), error)
+    renewed = feed(redis.renew(Renew((), 1.0), CONTEXT), (1, *[[0]] * named))
+    assert len(renewed[0].parts) == 1 + named
+    with pytest.raises(type(error)):
+        feed(redis.withdraw(Withdraw(TICKET), CONTEXT), error)
+    assert arguments(feed(redis.withdraw(Withdraw(TICKET), AGAIN), 0)[0]) == ("a1", "", 1)
+
+
+def test_a_renewal_counts_for_what_is_held_while_what_joins_is_refused(redis: RedisProtocol) -> None:
+    held = Ticket("y", "lock", "a0")
+    entry = Entry(held, "y/7", 7)
+    joined(redis, ticket=held)
+    joining = redis.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT)
+    next(joining)
+    assert feed(redis.renew(Renew((entry,), 1.0), CONTEXT), (1, [1], DENIED)).result.missing == ()
+    with pytest.raises(StoreUnavailable, match="a renewal was refused while it joined"):
+        joining.send(ALONE)  # the session counts from a renewal that it did not get
+    assert feed(redis.enqueue(Enqueue(TICKET, EXCLUSIVE), AGAIN), ALONE).result.mine == MINE
+    with pytest.raises(StoreDenied):
+        feed(redis.renew(Renew((entry, MINE), 1.0), CONTEXT), (1, [1], DENIED))
+
+
+def test_a_renewal_that_is_refused_to_what_has_joined_meanwhile_does_not_count(redis: RedisProtocol) -> None:
+    joining = redis.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT)
+    next(joining)
+    renewing = redis.renew(Renew((), 1.0), CONTEXT)
+    next(renewing)
+    with pytest.raises(StopIteration):
+        joining.send(ALONE)
+    with pytest.raises(StoreDenied):
+        renewing.send((1, DENIED))
 
 
 def test_what_was_removed_by_an_earlier_try_counts(redis: RedisProtocol) -> None:

@@ -46,7 +46,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._contract.rule import Nearest, Rule
-from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES, Guarantees
 from recipes.stores._kit.queue import ENDED, kind_of, ref_of, target_of
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
@@ -107,6 +107,8 @@ class RedisProtocol(StoreProtocol):
         self._evictions = itertools.count(1)
         self._evicting: dict[tuple[str, int], int] = {}  # by queue and token: the number of the eviction
         self._twice: set[str] = set()  # ids of contenders whose joining was asked again
+        self._refused: set[str] = set()  # ids of those whose joining was refused, until withdrawn
+        self._unrenewed: set[str] = set()  # ids of those whose renewal was refused while they joined
         self._ended = False
 
     # The session.
@@ -146,19 +148,38 @@ class RedisProtocol(StoreProtocol):
         places = [*self._stands.copy().items(), *((entry.ticket.id, _place(entry)) for entry in entries)]
         for one, (queue, token) in places:
             asked.setdefault(queue, []).append(f"i:{one}" if token is None else str(token))
-        runs, words = [], []
+        runs, words, named = [], [], []
         for queue, tokens in asked.items():
             distinct = list(dict.fromkeys(tokens))
             for start in range(0, len(distinct), MOST_TOUCHED):
                 some = distinct[start : start + MOST_TOUCHED]
                 runs.append(self._run(queue, "touch", *some))
                 words += [(queue, token) for token in some]
-        alive, *found = yield from self._sure(Command(("PEXPIRE", mine, self._ttl_ms), mine), *runs)
+                named.append(some)
+        replies = yield from Sure((Command(("PEXPIRE", mine, self._ttl_ms), mine), *runs))
+        alive, *found = _all_of((replies[0], *self._spared(named, replies[1:])))
         if not alive:
             raise SessionLost(ENDED)
         stands = dict(zip(words, (one for some in found for one in some), strict=True))
         missing = tuple(entry for entry in entries if not stands[entry.ticket.queue, str(entry.token)])
         return Renewal(self._ttl_ms / 1000, missing)
+
+    def _spared(self, named: list[list[str]], replies: tuple[Any, ...]) -> list[Any]:
+        """Return replies, no refusal among them of what is joining: that is probably refused as well.
+
+        If it is not, it asks again: the session counts from a renewal that it did not get.
+        """
+        found = list(replies)
+        spared: set[str] = set()
+        for at, some in enumerate(named):
+            ids = {one[2:] for one in some if one.startswith("i:")}
+            if isinstance(found[at], StoreRefused) and len(ids) == len(some):
+                spared |= ids
+                found[at] = [0] * len(some)
+        self._unrenewed = spared  # first: one that is answered meanwhile either sees that, or is seen here
+        if any(self._stands.get(one, ("", None))[1] is not None for one in spared):
+            return list(replies)
+        return found
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Remove all that this session has."""
@@ -206,20 +227,31 @@ class RedisProtocol(StoreProtocol):
             raise SessionLost(ENDED)
         blocking = rule.depth if rule.weight is None else 1  # what takes permits watches the one ahead
         arm = blocking if only is None and blocking <= DEEPEST else 0
-        reply = yield from self._asked(
-            ticket.queue,
-            "join",
-            *(ticket.id, kind_of(ticket), ticket.owner, ticket.data),
-            *(int(rule.exclusive_only), rule.reach, arm),
-            *(("", "") if only is None else (only.limit, only.let_in_by)),
-            tombstone=ticket.id,
-        )
+        try:
+            reply = yield from self._asked(
+                ticket.queue,
+                "join",
+                *(ticket.id, kind_of(ticket), ticket.owner, ticket.data),
+                *(int(rule.exclusive_only), rule.reach, arm),
+                *(("", "") if only is None else (only.limit, only.let_in_by)),
+                tombstone=ticket.id,
+            )
+        except (StoreRefused, StoreFull) as error:
+            if not context.again:
+                self._refused.add(ticket.id)
+            elif isinstance(error, StoreFull):  # an earlier try may stand, and can be renewed and withdrawn
+                raise
+            self._stands.pop(ticket.id, None)  # else renewals would name it, and be refused as well
+            raise
         if not reply[0]:
             if not context.again:
                 self._stands.pop(ticket.id, None)
             return None
         token = int(reply[0])
         self._stands[ticket.id] = ticket.queue, token
+        if ticket.id in self._unrenewed:
+            self._unrenewed.discard(ticket.id)
+            raise StoreUnavailable(self._label, "a renewal was refused while it joined")
         mine = Entry(ticket, ref_of(ticket.queue, token), token)
         snapshot = self._snapshot(mine, reply)
         others = (one for one in snapshot.ahead[:arm] if one.session not in ("", self.session_id))
@@ -314,7 +346,14 @@ class RedisProtocol(StoreProtocol):
         self._armed.pop(op.ticket.id, None)
         self._rewritten.pop(op.ticket.id, None)
         token = None if op.entry is None else op.entry.token
-        removed: int = yield self._remove(op.ticket.queue, op.ticket.id, token)
+        removed: int
+        try:
+            removed = yield self._remove(op.ticket.queue, op.ticket.id, token)
+        except (StoreRefused, StoreFull):
+            if op.ticket.id not in self._refused:
+                raise
+            removed = 0  # what a script left that was refused halfway ends with its lease
+        self._refused.discard(op.ticket.id)
         self._stands.pop(op.ticket.id, None)  # not before: if the session ends meanwhile, `end` removes it
         self._twice.discard(op.ticket.id)  # not before: asked again, it has to bury it again
         return bool(removed) or context.again
