@@ -62,6 +62,8 @@ def test_fault_21_memory_is_used_up(lab: Lab) -> None:
         one.acquire("another", timeout=SOON_S)
     with pytest.raises(recipes.StoreFull):
         one.call(one.client.value("v").set, b"new")
+    assert eventually(lambda: not one.client.pending_cleanups, SOON_S)
+    assert not lab.server.ask("KEYS", "*:x:*"), "what was refused for lack of room leaves no key"
     assert released.release()
     assert not kept.wait_lost(12.0), "it should be renewed"
     assert not waiting.done(), "it looks at the queue now and then, and is not thrown out"

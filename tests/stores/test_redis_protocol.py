@@ -381,6 +381,9 @@ def test_what_was_refused_is_not_renewed_and_its_withdrawal_ends(
         assert asked.result is (answer == 1)
         with pytest.raises(type(error)):
             feed(redis.start(op, CONTEXT), error)
+    asked = feed(redis.withdraw(Withdraw(TICKET), CONTEXT), 0)
+    assert arguments(asked[0]) == ("a1", "", 0), "where there is no room, no tombstone takes some"
+    assert arguments(feed(redis.withdraw(Withdraw(TICKET), CONTEXT), 0)[0]) == ("a1", "", 1), "forgotten"
 
 
 @pytest.mark.parametrize(("error", "named"), [(REFUSED, 0), (FULL, 1)])

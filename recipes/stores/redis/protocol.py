@@ -447,8 +447,11 @@ class RedisProtocol(StoreProtocol):
     # The steps.
 
     def _remove(self, queue: str, one: str, token: int | None) -> Run:
-        """Return what removes a contender; a join that may be on its way is refused from there on."""
-        bury = token is None or one in self._twice
+        """Return what removes a contender; a join that may be on its way is refused from there on.
+
+        None is of one that was refused: to bury it would take a key more of what has no room.
+        """
+        bury = (token is None and one not in self._refused) or one in self._twice
         token_word: Word = "" if token is None else token
         return self._run(queue, "remove", one, token_word, int(bury), keys=(self._tombstone(queue, one),))
 
