@@ -11,7 +11,7 @@ from recipes._contract import operations as ops
 from recipes._contract.contenders import Contender
 from recipes._contract.protocol import RequestContext
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.errors import SessionLost, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreUnavailable
 from recipes.stores._kit.cell import Cell, CellProtocol, Drop, Keep, Peek, Take, shown, value_of
 from recipes.stores._kit.session import NOBODY
 
@@ -20,6 +20,7 @@ Y = ops.Ticket("y", "lock", "two")
 MINE, THEIRS = "s/one", "other/three"
 ONCE, AGAIN = RequestContext(NOBODY), RequestContext(NOBODY, again=True)
 GONE = StoreUnavailable("model", "no answer")
+DENIED, FULL = StoreDenied("model", "not permitted"), StoreFull("model", "no room")
 SHORTEST_S, LONGEST_S = 0.0075, 0.2
 
 
@@ -60,10 +61,10 @@ def taken(one: CellProtocol, ticket: ops.Ticket = X, token: int = 7) -> ops.Entr
     return entry
 
 
-def lost(one: CellProtocol, context: RequestContext = ONCE) -> None:
-    """Have the answer to a take lost."""
-    with pytest.raises(StoreUnavailable):
-        asked(one.enqueue(ops.Enqueue(X, EXCLUSIVE), context), GONE)
+def lost(one: CellProtocol, context: RequestContext = ONCE, error: Exception = GONE) -> None:
+    """Have the answer to a take lost, or be an error."""
+    with pytest.raises(type(error)):
+        asked(one.enqueue(ops.Enqueue(X, EXCLUSIVE), context), error)
 
 
 def test_a_free_cell_is_taken_renewed_and_dropped() -> None:
@@ -153,6 +154,60 @@ def test_what_may_land_late_is_dropped_by_the_next_renewals(first: bool) -> None
     for _ in range(3):
         assert renewed(one, (), (False,))[0] == acts
     assert renewed(one, ())[0] == [Keep((), 4.0)]
+
+
+@pytest.mark.parametrize("error", [DENIED, FULL])
+def test_what_was_refused_is_not_renewed_and_not_dropped(error: Exception) -> None:
+    """Each renewal would be refused with it, and with that all that the session holds be lost."""
+    one = protocol()
+    y = taken(one, Y)
+    lost(one, error=error)
+    assert renewed(one, (True,), entries=(y,))[0] == [Keep((("y", "s/two"),), 4.0)]
+    assert asked(one.withdraw(ops.Withdraw(X), ONCE)) == ([], True)
+    assert renewed(one, (True,), entries=(y,))[0] == [Keep((("y", "s/two"),), 4.0)]
+
+
+def test_what_is_refused_when_it_is_asked_again_is_dropped_by_the_next_renewals() -> None:
+    one = protocol()
+    lost(one)
+    lost(one, AGAIN, DENIED)
+    assert renewed(one, (), (False,))[0] == [Keep((), 4.0), Drop((("x", MINE),), of_session=True)]
+
+
+def test_what_finds_no_room_when_it_is_asked_again_is_kept_until_it_is_dropped() -> None:
+    one = protocol()
+    lost(one)
+    lost(one, AGAIN, FULL)
+    assert renewed(one, (False,))[0] == [Keep((("x", MINE),), 4.0)]
+    assert asked(one.withdraw(ops.Withdraw(X), ONCE), (True,))[0] == [Drop((("x", MINE),))]
+
+
+def test_a_renewal_counts_for_what_is_held_while_what_is_being_taken_is_refused() -> None:
+    one = protocol()
+    y = taken(one, Y)
+    taking = one.enqueue(ops.Enqueue(X, EXCLUSIVE), ONCE)
+    next(taking)
+    both, held = Keep((("y", "s/two"), ("x", MINE)), 4.0), Keep((("y", "s/two"),), 4.0)
+    acts, renewal = renewed(one, DENIED, (True,), entries=(y,))
+    assert (acts, renewal) == ([both, held], ops.Renewal(4.0))
+    # The session counts from a renewal that does not name it: its lease has to begin anew.
+    assert taking.send(Cell(MINE, 7)).op == Take("x", MINE, 4.0)
+    with pytest.raises(StopIteration) as done:
+        taking.send(Cell(MINE, 8))
+    assert done.value.value.mine.token == 8
+    with pytest.raises(StoreDenied):
+        renewed(one, DENIED, entries=(y, done.value.value.mine))
+
+
+def test_a_renewal_that_is_refused_to_what_was_taken_meanwhile_does_not_count() -> None:
+    one = protocol()
+    taking, renewing = one.enqueue(ops.Enqueue(X, EXCLUSIVE), ONCE), one.renew(ops.Renew((), 1.0), ONCE)
+    next(taking)
+    next(renewing)
+    with pytest.raises(StopIteration):
+        taking.send(Cell(MINE, 7))
+    with pytest.raises(StoreDenied):
+        renewing.throw(DENIED)
 
 
 def test_what_was_asked_twice_may_land_again_after_its_release() -> None:

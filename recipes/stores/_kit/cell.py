@@ -44,7 +44,7 @@ from recipes._contract.operations import (
 )
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
 from recipes._record import record
-from recipes.errors import SessionLost, StoreUnavailable
+from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores._kit.queue import Command
 
 __all__ = [
@@ -163,6 +163,7 @@ class CellProtocol(StoreProtocol):
         self._tokens: dict[str, int] = {}  # by the contender's id: what it has taken
         self._cells: dict[str, str] = {}  # by id: the cell that it has, or may have
         self._doubted: set[str] = set()  # ids of which a take was not answered, or not yet
+        self._unkept: set[str] = set()  # ids of those whose takes were under way as their renewal was refused
         self._looks: dict[str, int] = {}  # by id: how often a waiting one has looked
         self._given_up: dict[str, tuple[Claim, int]] = {}  # by id: what to drop with so many renewals more
         self._ended = False
@@ -182,12 +183,26 @@ class CellProtocol(StoreProtocol):
     def renew(self, op: Renew, context: RequestContext) -> Steps[Renewal]:
         """Begin the leases of all cells anew that this session has or may have."""
         taken, named = self._tokens.copy(), self._cells.copy()
-        claims = tuple((cell, self._value(one)) for one, cell in named.items())
-        kept: tuple[bool, ...] = yield from self.act(Keep(claims, self._ttl_s), context)
+        unkept: set[str] = set()
+        try:
+            kept = yield from self._kept(named, context)
+        except StoreRefused:
+            # It may be for what is only being taken, and is refused as well; if it is not, it is taken again:
+            # the session counts from a renewal that does not name it.
+            self._unkept = unkept = named.keys() - taken.keys()
+            if not unkept or unkept & self._tokens.keys():
+                raise
+            named = {one: cell for one, cell in named.items() if one in taken}
+            kept = yield from self._kept(named, context)
+        self._unkept = unkept
         yield from self._drop_again(context)
         lost = {one for one, stands in zip(named, kept, strict=True) if one in taken and not stands}
         entries = (*op.entries, *op.waiting, *op.resting)
         return Renewal(self._ttl_s, tuple(entry for entry in entries if entry.ticket.id in lost))
+
+    def _kept(self, named: dict[str, str], context: RequestContext) -> Steps[tuple[bool, ...]]:
+        claims = tuple((cell, self._value(one)) for one, cell in named.items())
+        return (yield from self.act(Keep(claims, self._ttl_s), context))
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Drop all that this session has or may have."""
@@ -276,7 +291,18 @@ class CellProtocol(StoreProtocol):
         # Before it is asked: a renewal that overtakes it names it too, and so does what gives it up.
         self._cells[one] = ticket.queue
         self._doubted.add(one)
-        cell: Cell = yield from self.act(Take(ticket.queue, value, self._ttl_s), context)
+        cell: Cell
+        try:
+            cell = yield from self.act(Take(ticket.queue, value, self._ttl_s), context)
+        except (StoreRefused, StoreFull) as error:
+            if not doubted:
+                self._doubted.discard(one)
+            elif isinstance(error, StoreFull):  # an earlier try may stand, and can be kept and dropped
+                raise
+            else:
+                self._given_up[one] = (ticket.queue, value), self.renewals_per_ttl
+            self._cells.pop(one, None)  # else renewals would name it, and be refused as well
+            raise
         if not doubted:
             self._doubted.discard(one)
         if cell.value == value and self._ended:  # what the end dropped, it may have dropped too early
@@ -284,6 +310,10 @@ class CellProtocol(StoreProtocol):
             raise SessionLost(ENDED)
         if cell.value == value:
             self._tokens[one] = cell.token
+            if one in self._unkept:
+                self._unkept.discard(one)
+                self._doubted.add(one)  # should that be refused, this one is to be dropped
+                return (yield from self._taken(ticket, context))
             return Snapshot(
                 Entry(ticket, ticket.queue, cell.token), (), complete=False, position=0, cheap=True
             )
