@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Access", "Answer"]
 
 _TAKEN = ("username", "password", "credential_provider")
+_OF_TLS = inspect.signature(SSLConnection).parameters
+"""Which options there are for TLS: OCSP, which clients for threads have too, is not among them."""
 
 
 class Answer(CredentialProvider):
@@ -91,10 +94,21 @@ class Access:
 
     @classmethod
     def of_client(cls, given: Mapping[str, Any], *, encrypted: bool) -> Access:
-        """Return what the connections of a client are made with; its timeouts and retries are not taken."""
+        """Return what the connections of a client are made with; its timeouts and retries are not taken.
+
+        Raises:
+            ValueError: It has TLS do what these connections do not.
+        """
         found = {
             name: Secret(value) if name == "password" and isinstance(value, str) else value
             for name, value in given.items()
-            if value is not None and (name in _TAKEN or (encrypted and name.startswith("ssl_")))
+            if value is not None and (name in _TAKEN or (encrypted and name in _OF_TLS))
         }
+        asked = [name for name, value in given.items() if value and name.startswith("ssl_")]
+        unknown = [name for name in asked if encrypted and name not in _OF_TLS]
+        if unknown:
+            raise ValueError(
+                f"this client has {' and '.join(unknown)}, which the connections of a lock do not do; give a"
+                " client without, or connect by a URL with tls_ca="
+            )
         return cls(int(given.get("db") or 0), options={**found, "ssl": True} if encrypted else found)

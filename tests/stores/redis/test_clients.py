@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,6 +56,53 @@ def test_user_and_tls_are_taken_and_timeouts_are_not(asynchronous: bool) -> None
     assert given.items() <= access.options.items()
     assert not {"socket_timeout", "decode_responses", "retry"} & set(access.options)
     assert "secret" not in repr(access) + repr(dict(access.options))
+
+
+def sentinel_of(module: Any, **options: Any) -> Any:
+    return module.Sentinel(SENTINELS, sentinel_kwargs=options).master_for("main", **options)
+
+
+def blocking_cluster(**options: Any) -> Any:
+    client: Any = object.__new__(redis.RedisCluster)  # whose constructor asks its servers
+    nodes = {"h:1": SimpleNamespace(host="h", port=1)}
+    client.nodes_manager = SimpleNamespace(nodes_cache={}, startup_nodes=nodes, connection_kwargs=options)
+    return client
+
+
+ENCRYPTING: dict[str, Callable[..., Any]] = {
+    "redis": redis.Redis,
+    "of a URL": lambda **options: redis.Redis.from_url("rediss://h", **options),
+    "sentinel": lambda **options: sentinel_of(redis.sentinel, **options),
+    "cluster": blocking_cluster,
+    "asyncio": redis.asyncio.Redis,
+    "asyncio, of a URL": lambda **options: redis.asyncio.Redis.from_url("rediss://h", **options),
+    "asyncio, sentinel": lambda **options: sentinel_of(redis.asyncio.sentinel, **options),
+    "asyncio, cluster": lambda **options: redis.asyncio.RedisCluster(host="h", **options),
+}
+
+
+@pytest.mark.parametrize("kind", ENCRYPTING)
+@pytest.mark.parametrize("required", [True, False])
+def test_each_kind_of_client_says_how_to_encrypt(kind: str, required: bool) -> None:
+    options = {} if "URL" in kind else {"ssl": True}
+    client: Any = ENCRYPTING[kind](**options, **({} if required else {"ssl_cert_reqs": "none"}))
+    replicas = {"replicas": 0} if "sentinel" in kind or "cluster" in kind else {}
+    settings = backend_of(client, asynchronous="asyncio" in kind, **replicas)._settings
+    place = settings.place
+    accesses = [settings.access, *(place._accesses if isinstance(place, Sentinels) else ())]
+    assert len(accesses) == 1 + ("sentinel" in kind)
+    for access in accesses:
+        context = access.encryption
+        assert context is not None
+        assert context.verify_mode is (ssl.CERT_REQUIRED if required else ssl.CERT_NONE)
+
+
+@pytest.mark.parametrize("option", ["ssl_validate_ocsp", "ssl_validate_ocsp_stapled", "ssl_ocsp_context"])
+def test_a_client_that_validates_by_ocsp_is_refused_before_any_io(option: str) -> None:
+    given: dict[str, Any] = {option: object()}
+    with pytest.raises(ValueError, match=f"this client has {option}, which the connections of a lock do not"):
+        recipes.connect(redis.Redis(ssl=True, **given))
+    assert backend_of(redis.Redis(**given)).label == "redis://localhost:6379/0/lock"
 
 
 def test_options_of_tls_are_not_taken_without_tls() -> None:
