@@ -102,7 +102,8 @@ class Access:
         found = {
             name: Secret(value) if name == "password" and isinstance(value, str) else value
             for name, value in given.items()
-            if value is not None and (name in _TAKEN or (encrypted and name in _OF_TLS))
+            if (value is not None or name == "ssl_cert_reqs")  # of which None is as good as "none"
+            and (name in _TAKEN or (encrypted and name in _OF_TLS))
         }
         asked = [name for name, value in given.items() if value and name.startswith("ssl_")]
         unknown = [name for name in asked if encrypted and name not in _OF_TLS]

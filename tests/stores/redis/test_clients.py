@@ -82,10 +82,17 @@ ENCRYPTING: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("kind", ENCRYPTING)
-@pytest.mark.parametrize("required", [True, False])
-def test_each_kind_of_client_says_how_to_encrypt(kind: str, required: bool) -> None:
+@pytest.mark.parametrize(
+    ("said", "mode"),
+    [
+        ({}, ssl.CERT_REQUIRED),
+        ({"ssl_cert_reqs": "none"}, ssl.CERT_NONE),
+        ({"ssl_cert_reqs": None}, ssl.CERT_NONE),
+    ],
+)
+def test_each_kind_of_client_says_how_to_encrypt(kind: str, said: dict[str, Any], mode: int) -> None:
     options = {} if "URL" in kind else {"ssl": True}
-    client: Any = ENCRYPTING[kind](**options, **({} if required else {"ssl_cert_reqs": "none"}))
+    client: Any = ENCRYPTING[kind](**options, **said)
     replicas = {"replicas": 0} if "sentinel" in kind or "cluster" in kind else {}
     settings = backend_of(client, asynchronous="asyncio" in kind, **replicas)._settings
     place = settings.place
@@ -94,7 +101,7 @@ def test_each_kind_of_client_says_how_to_encrypt(kind: str, required: bool) -> N
     for access in accesses:
         context = access.encryption
         assert context is not None
-        assert context.verify_mode is (ssl.CERT_REQUIRED if required else ssl.CERT_NONE)
+        assert context.verify_mode is mode
 
 
 @pytest.mark.parametrize("option", ["ssl_validate_ocsp", "ssl_validate_ocsp_stapled", "ssl_ocsp_context"])
