@@ -463,7 +463,7 @@ class Wire:
         asked = [("INFO", "server"), ("INFO", "replication"), ("TIME",)]
         said = self._accepted(link, (yield from self._sent(link, asked, unsent=True)))
         known = facts(said[0]) | facts(said[1])
-        self._expect(link, known, "role", "uptime_in_seconds")
+        self._expect(link, known, "role", "uptime_in_seconds", "master_replid2")
         now_us = int(said[2][0]) * 1_000_000 + int(said[2][1])
         if known["role"] != "master":
             link.close()
@@ -471,7 +471,7 @@ class Wire:
             self._left = link.address
             raise StoreUnavailable(self._settings.label, "the server is a replica now", unsent=True)
         up_s = int(known["uptime_in_seconds"])  # rounded down; by a clock that may have been set back
-        if known.get("master_replid2", NEVER) == NEVER and up_s >= 0:
+        if known["master_replid2"] == NEVER and up_s >= 0:
             since_us = min(now_us - (up_s - 1) * 1_000_000, now_us)
         else:
             self._expect(link, known, "run_id", "master_replid")
