@@ -87,6 +87,26 @@ def test_a_queue_whose_records_are_gone_blocks_nobody(queue: Queue) -> None:
     assert queue.join("second")[1] == 0
 
 
+@pytest.mark.parametrize("watch", [0, 1])
+def test_to_list_a_queue_whose_records_are_gone_deletes_nothing(queue: Queue, watch: int) -> None:
+    queue.join("first")
+    queue.server.delete(queue.keys[0], queue.keys[3])
+    assert queue.act("list", "second", 9, watch) == [[], -1]
+    assert queue.server.exists(*queue.keys[1:3]) == 2
+    assert queue.server.zcard(queue.keys[4]) == watch, "what comes next is to be notified of"
+
+
+@pytest.mark.parametrize("member", ["5", "5.5", "a"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_sorted_set_of_another_program_is_left_alone(queue: Queue, at: int, member: str) -> None:
+    """Also where a member is its own score, as a token is."""
+    queue.server.zadd(queue.keys[at], {member: 5.5 if member == "5.5" else 5})
+    assert queue.act("list", "first", 9, 0) == [[], -1]
+    with pytest.raises(redis.ResponseError, match="is of another program: give a prefix= of your own"):
+        queue.join("first")
+    assert queue.server.zrange(queue.keys[at], 0, -1) == [member.encode()]
+
+
 @pytest.mark.parametrize(("kind", "missing"), [("W", 1), ("W", 2), ("R", 1), ("W", 3)])
 def test_a_holder_without_its_place_is_not_renewed(queue: Queue, kind: str, missing: int) -> None:
     token, _ = queue.join("first", kind)

@@ -51,7 +51,7 @@ elseif act == 'remove' and ARGV[8] ~= '' and ARGV[9] == '0' and call('EXISTS', W
   end
 end
 
-local granted, gone, held, foreign = {}, {}, nil, nil
+local granted, gone, held, foreign, missing = {}, {}, nil, nil, false
 
 local function known(token)
   local got = call('HMGET', M, token, 'd' .. token, 'm' .. token, 'v' .. token)
@@ -315,7 +315,7 @@ function acts.list(most, watch)
     settle()
     rows, due = {}, -1
     if foreign then rows[1] = {stranger(), 'W', '', '', '', 0, '', ''}; due = call('PTTL', K) end
-    for _, token in ipairs(call('ZRANGEBYSCORE', Q, '-inf', '+inf', 'LIMIT', 0, most - #rows)) do
+    for _, token in ipairs(missing and {} or call('ZRANGEBYSCORE', Q, '-inf', '+inf', 'LIMIT', 0, most - #rows)) do
       local one = known(token)
       if one.till <= now and starting <= 0 then drop(one); again = true
       else
@@ -387,14 +387,15 @@ end
 -- and what waits be granted. A server that is a replica by now refuses.
 if act ~= 'join' and act ~= 'put' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
 local of_value = act == 'get' or act == 'put'
-local missing = call('EXISTS', M) == 0  -- it was deleted, or evicted; or Q and E are another program's
+missing = call('EXISTS', M) == 0  -- it was deleted, or evicted; or Q and E are another program's
 if missing and not of_value then
   for _, key in ipairs({Q, E}) do
     local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
-    if first.err or first[1] ~= first[2] then  -- a token is its own score
+    -- A token is its own score, and the time in microseconds when it was made.
+    if first.err or first[1] ~= first[2] or (first[1] and #first[1] < 16) then
       if act == 'list' then return {{}, -1} end
       return redis.error_reply('WRONGTYPE ' .. key .. ' is of another program: give a prefix= of your own')
-    elseif first[1] then call('DEL', key) end
+    elseif first[1] and act ~= 'list' then call('DEL', key) end
   end
 end
 held = call('HGET', M, 'held') or nil
