@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict
+from inspect import isawaitable, iscoroutine
 from typing import Any
 
+from recipes._callback import is_coroutine_function, named
 from recipes._rules.fence import FIELDS, Pass, Proof, Seen, ask
 
 __all__ = ["AsyncRedisGate", "RedisGate"]
@@ -125,7 +127,7 @@ class RedisGate(_BaseRedisGate):
             resource: The name of what is written or read, up to 255 characters.
             grant: A grant, or a token.
             write: Called with a pipeline, on which it calls commands; again if another holder
-                came in between.
+                came in between. A plain function, which awaits nothing.
             shared: As a reader: the commands write nothing.
 
         Returns:
@@ -136,8 +138,11 @@ class RedisGate(_BaseRedisGate):
             LockLost: The grant is lost, or released.
             TooWeak: The grant has no token.
             ValueError: A shared grant asks to write; a bad name or token.
+            TypeError: ``write`` is a coroutine function, or returns an awaitable; no command was run.
             Exception: What the client raises. Where the connection broke, the commands were run, or not.
         """
+        if is_coroutine_function(write):
+            raise _nobody_awaits(write)
         asking = ask(resource, grant, shared=shared)
         key, handled = self.key(resource), sys.exception()
         with self._client.pipeline(True) as pipe:
@@ -173,6 +178,8 @@ class AsyncRedisGate(_BaseRedisGate):
         self, resource: str, grant: Proof, write: Callable[[Any], object], *, shared: bool = False
     ) -> list[Any]:
         """Same as `RedisGate.transaction`, but awaits; ``write`` is a plain function."""
+        if is_coroutine_function(write):
+            raise _nobody_awaits(write)
         asking = ask(resource, grant, shared=shared)
         key, handled = self.key(resource), sys.exception()
         async with self._client.pipeline(True) as pipe:
@@ -209,7 +216,18 @@ def _remembered(found: Iterable[Any]) -> Seen:
 def _queue(pipe: Any, key: str, seen: Seen, write: Callable[[Any], object]) -> None:
     pipe.multi()
     pipe.hset(key, mapping=asdict(seen))
-    write(pipe)
+    returned = write(pipe)
+    if isawaitable(returned) and not isinstance(returned, type(pipe)):  # that of redis.asyncio is one itself
+        if iscoroutine(returned):
+            returned.close()
+        raise _nobody_awaits(write)
+
+
+def _nobody_awaits(write: Any) -> TypeError:
+    return TypeError(
+        f"write calls commands on the pipeline, and {named(write)} is a coroutine function, or returns an"
+        " awaitable, which nobody awaits: nothing would be written; make it a plain function"
+    )
 
 
 def _came_between(error: Exception, handled: BaseException | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import pytest
@@ -37,6 +38,9 @@ class Pipe:
 
     async def __aexit__(self, *_: object) -> None:
         pass
+
+    def __await__(self) -> Any:
+        raise AssertionError("it should be run, and not awaited")
 
     def _answer(self, found: Any = None, meet: Callable[[], None] = lambda: None) -> Any:
         async def answered() -> Any:
@@ -87,13 +91,15 @@ def broken() -> None:
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def transaction(request: pytest.FixtureRequest) -> Any:
-    def carried_out(*meets: Callable[[], None]) -> tuple[Any, Pipe]:
+    def carried_out(
+        *meets: Callable[[], None], write: Any = Pipe.incr, pipe: Pipe | None = None
+    ) -> tuple[Any, Pipe]:
         asynchronous = request.param == "asyncio"
-        pipe = Pipe([*meets], asynchronous=asynchronous)
+        pipe = pipe or Pipe([*meets], asynchronous=asynchronous)
         client = type("Client", (), {"pipeline": pipe})
         if asynchronous:
-            return asyncio.run(AsyncRedisGate(client).transaction("r", 7, Pipe.incr)), pipe  # type: ignore[arg-type]
-        return RedisGate(client).transaction("r", 7, Pipe.incr), pipe
+            return asyncio.run(AsyncRedisGate(client).transaction("r", 7, write)), pipe
+        return RedisGate(client).transaction("r", 7, write), pipe
 
     return carried_out
 
@@ -107,6 +113,44 @@ def test_where_the_connection_broke_it_is_not_begun_again(transaction: Any) -> N
     """The commands may have been run, and were once more."""
     with pytest.raises(ConnectionResetError, match="reset by peer"):
         transaction(broken)
+
+
+async def increments(pipe: Pipe) -> None:
+    pipe.incr()
+
+
+def test_what_nobody_would_await_is_refused_before_anything_is_asked(transaction: Any) -> None:
+    """It was admitted, and wrote nothing."""
+    nobody: Any = object()
+    for write in (increments, partial(increments)):
+        with pytest.raises(TypeError, match=r"increments.* is a coroutine function"):
+            transaction(write=write, pipe=nobody)
+
+
+class Promise:
+    """What is awaited, and no coroutine."""
+
+    def __await__(self) -> Any:
+        raise AssertionError("nobody should")
+
+
+@pytest.mark.parametrize("make", [increments, lambda pipe: Promise()])
+def test_what_returns_something_to_be_awaited_is_refused_before_it_is_run(
+    transaction: Any, make: Callable[[Pipe], Any]
+) -> None:
+    def write(pipe: Pipe) -> Any:
+        return make(pipe)
+
+    with pytest.raises(
+        TypeError, match="write is a coroutine function, or returns an awaitable, which nobody"
+    ):
+        transaction(fail, write=write)
+
+
+def test_the_pipeline_itself_may_be_returned(transaction: Any) -> None:
+    """As commands on it return it; that of redis.asyncio can be awaited."""
+    found, pipe = transaction(write=lambda pipe: pipe.incr() or pipe)
+    assert (found, pipe.queued) == ([5], 1)
 
 
 class CallersError(Exception):
