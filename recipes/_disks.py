@@ -10,11 +10,12 @@ from pathlib import Path
 __all__ = ["abroad", "file_system", "mounted_by_itself"]
 
 ABROAD = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
-    "ocfs2", "prl_fs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fakeowner", "fuse", "gfs2", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs4", "ocfs2", "panfs", "prl_fs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs",
+    "vmhgfs", "wekafs",
 }  # fmt: skip
-"""As the kernel names them: OrangeFS is ``pvfs2``. Not ``fuseblk``, which is a local disk; ``fuse`` without
-a type may be anything, also a bucket of S3.
+"""As the kernel names them: OrangeFS is ``pvfs2``, and what Docker Desktop mounts of its host ``fakeowner``.
+Not ``fuseblk``, which is a local disk; ``fuse`` without a type may be anything, also a bucket of S3.
 """
 
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes spaces and the like

@@ -377,7 +377,10 @@ def mounts(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
     monkeypatch.setattr(_disks, "_mounts", lambda: iter([("/", "ext4"), *entries]))
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse", "fuse.sshfs", "virtiofs", "pvfs2"])
+ABROAD = ["nfs4", "cifs", "9p", "fuse", "fuse.sshfs", "virtiofs", "pvfs2", "wekafs", "panfs", "fakeowner"]
+
+
+@pytest.mark.parametrize("kind", ABROAD)
 def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     mounts(monkeypatch, (str(tmp_path), kind))
     said = opening(tmp_path / "locks.db")
