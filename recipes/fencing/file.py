@@ -175,8 +175,17 @@ class FileGate:
         """Open the fence file and lock it, however often it was replaced meanwhile."""
         import fcntl  # noqa: PLC0415 - not on every platform
 
+        flags = os.O_RDWR | os.O_CLOEXEC
         while True:
-            fence = Descriptor(os.open(self._fence, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+            # First without O_CREAT: in a sticky directory fs.protected_regular denies it for another's file.
+            try:
+                fence = Descriptor(os.open(self._fence, flags))
+            except FileNotFoundError:
+                making = flags | os.O_CREAT | os.O_EXCL
+                try:
+                    fence = Descriptor(os.open(os.path.realpath(self._fence), making, 0o666))
+                except FileExistsError:  # another has made it meanwhile
+                    continue
             try:
                 number = fence.number
                 fcntl.flock(number, fcntl.LOCK_EX)

@@ -401,6 +401,38 @@ def test_a_fence_that_is_replaced_while_somebody_waits_for_it(gate: FileGate) ->
     assert fence(gate).read_text().startswith(f"{2:019}")
 
 
+def test_a_fence_that_is_there_is_not_asked_to_be_made(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fs.protected_regular that is denied to all but its owner in a sticky directory, such as /tmp."""
+    real = os.open
+    made_by_another: list[str] = []
+
+    def protected(path: Any, flags: int, mode: int = 0o777) -> int:
+        there = os.path.lexists(path)
+        if flags & os.O_CREAT and not there and str(path) in made_by_another:
+            made_by_another.remove(str(path))
+            Path(path).touch()
+            there = True
+        if flags & os.O_CREAT and not flags & os.O_EXCL and there:
+            raise PermissionError
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", protected)
+    made_by_another.append(str(fence(gate)))
+    gate.write(1, b"x")
+    gate.write(2, b"y")
+    assert made_by_another == [], "it was made between the two tries to open it"
+    assert gate.read(2) == b"y"
+
+
+def test_a_link_to_a_fence_that_is_not_there_yet(gate: FileGate, tmp_path: Path) -> None:
+    fence(gate).symlink_to(tmp_path / "elsewhere")
+    gate.write(1, b"x")
+    assert (tmp_path / "elsewhere").read_text().startswith(f"{1:019}")
+    assert fence(gate).is_symlink()
+
+
 def test_an_error_in_the_block_opens_the_gate(gate: FileGate) -> None:
     with pytest.raises(ZeroDivisionError), gate.admit(7):
         raise ZeroDivisionError
