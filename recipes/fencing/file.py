@@ -152,6 +152,7 @@ class FileGate:
             now = seen.after(asking)
             if now != seen:
                 os.pwrite(fence.number, f"{now.newest:0{WIDTH}} {now.writer:0{WIDTH}}\n".encode(), 0)
+                _empty_cache(fence.number)
                 os.fsync(fence.number)
             yield
             if fence.taken:
@@ -232,6 +233,7 @@ class FileGate:
                     os.fchmod(target, stat.S_IMODE(found.st_mode))  # last: a new owner takes bits away
                 file.write(data)
                 file.flush()
+                _empty_cache(target)
                 os.fsync(target)
                 yield draft
         finally:
@@ -301,6 +303,17 @@ def _sync(folder: Path) -> None:
     """Have a change of names in ``folder`` on the disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        _empty_cache(handle)
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _empty_cache(descriptor: int) -> None:
+    """Write a file, and the cache of its disk, to the disk; where fsync does so itself there is no need."""
+    import fcntl  # noqa: PLC0415 - not on every platform
+
+    command = getattr(fcntl, "F_FULLFSYNC", None)  # macOS has it
+    if command is not None:
+        with suppress(OSError):  # not all file systems can
+            fcntl.fcntl(descriptor, command)

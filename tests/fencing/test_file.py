@@ -382,6 +382,28 @@ def test_what_is_written_is_on_the_disk_before_its_name_and_the_name_before_it_r
     assert disk.synced == [(gate.path.parent.name, b"")]
 
 
+@pytest.mark.parametrize("can", [True, False])
+def test_where_a_sync_leaves_the_cache_of_the_disk_alone_that_is_emptied_before_it(
+    gate: FileGate, monkeypatch: pytest.MonkeyPatch, can: bool
+) -> None:
+    """As on macOS; not all of its file systems can."""
+    emptied: list[str] = []
+
+    def control(descriptor: int, command: int) -> None:
+        assert command == 51
+        emptied.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        assert len(disk.synced) == len(emptied) - 1
+        if not can:
+            raise OSError
+
+    disk = Disk(monkeypatch)
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    gate.write(7, b"x")
+    assert len(emptied) == 4, "the draft, the fence, and the directory for the name of each"
+    assert emptied == [name for name, _ in disk.synced]
+
+
 def test_a_fence_that_is_replaced_while_somebody_waits_for_it(gate: FileGate) -> None:
     """As by an operator who resets it: the one who waits looks again, and locks the new one."""
     started = threading.Event()

@@ -250,6 +250,8 @@ def _tune(db: sqlite3.Connection) -> None:
     # file is never damaged.
     for pragma in ("synchronous = NORMAL", "secure_delete = OFF", "trusted_schema = OFF"):
         db.execute(f"PRAGMA {pragma}")
+    for pragma in ("fullfsync", "checkpoint_fullfsync"):  # on macOS to sync leaves it in the disk's own cache
+        db.execute(f"PRAGMA {pragma} = ON")
     db.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint
 
 

@@ -596,6 +596,13 @@ def test_where_a_restart_cannot_be_seen_every_commit_is_synced(
     db.close()
 
 
+def test_what_is_synced_is_synced_past_the_cache_of_the_disk(tmp_path: Path) -> None:
+    """On macOS; elsewhere a sync does so, and this is no more than a flag."""
+    db = made(tmp_path / "locks.db")
+    assert row(db, "PRAGMA fullfsync") == row(db, "PRAGMA checkpoint_fullfsync") == (1,)
+    db.close()
+
+
 def test_a_file_that_lives_under_another_kernel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
