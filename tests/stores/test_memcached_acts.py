@@ -13,7 +13,7 @@ from recipes.guarantees import STORES
 from recipes.stores._kit.cell import Cell, Drop, Keep, Peek, Take
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY
-from recipes.stores.memcached.acts import BORN_S, FULL, ROOM, Acts, Answer, Life, read
+from recipes.stores.memcached.acts import AT_ONCE, BORN_S, FULL, ROOM, Acts, Answer, Life, read
 
 MINE = "s/one"
 LIFE = Life(7 * ROOM, 0.0)
@@ -151,6 +151,19 @@ def test_several_are_kept_in_one_trip_and_none_is_a_sign_of_life() -> None:
     kept = asked(acts, two, NONE, DONE, mine(4))
     assert kept == ([b"mg lock:y v c\r\n", renew(3), LOOK], (False, True))
     assert asked(acts, Keep((), 4.0), Answer("MN")) == ([b"mn\r\n"], ())
+
+
+def test_of_very_many_so_many_are_kept_at_a_time() -> None:
+    claims = tuple((f"x{number}", f"s/{number}") for number in range(AT_ONCE + 1))
+    expected, replies = [], []
+    for some in (claims[:AT_ONCE], claims[AT_ONCE:]):
+        looks = [b"mg lock:%b v c\r\n" % cell.encode() for cell, _ in some]
+        found = [Answer("VA", 3, value) for _, value in some]
+        expected += [*looks, *(one for look in looks for one in (look.replace(b"mg", b"md"), look))]
+        replies += [*found, *(one for last in found for one in (DONE, last))]
+    sent, kept = asked(made(), Keep(claims, 4.0), *replies)
+    assert [one.replace(b"C3 I T6", b"v c") for one in sent] == expected
+    assert kept == (True,) * len(claims)
 
 
 def test_a_count_of_a_former_life_is_not_used() -> None:

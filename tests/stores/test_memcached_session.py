@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ import pytest
 import recipes
 from recipes._run.clock import boot_time
 from recipes.errors import StoreUnavailable
-from recipes.stores._kit.cell import Peek
+from recipes.stores._kit.cell import Keep, Peek
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import NOBODY
 from recipes.stores.addresses import Endpoint
+from recipes.stores.memcached import session as sessions
 from recipes.stores.memcached.acts import BORN_S, Acts, Life
 from recipes.stores.memcached.session import MemcachedSession
 from tests.threads import refuse
@@ -70,6 +72,7 @@ def test_where_one_connection_is_silent_no_other_is_tried() -> None:
 class Crowded(socketserver.StreamRequestHandler):
     """As much of a server as one lock takes. It has too many connections when the first ones are made."""
 
+    too_many = 2
     refused = 0
     item = b""
     counted = 0
@@ -78,7 +81,7 @@ class Crowded(socketserver.StreamRequestHandler):
         made = type(self)
         for line in self.rfile:
             command, *words = line.split()
-            if command == b"stats" and not words and made.refused < 2:
+            if command == b"stats" and not words and made.refused < made.too_many:
                 made.refused += 1
                 self.rfile.readline()  # the rest of the greeting: with it unread, closing would reset
                 self.wfile.write(b"ERROR Too many open connections\r\n")
@@ -105,11 +108,31 @@ class Crowded(socketserver.StreamRequestHandler):
         return b"HD\r\n"  # md
 
 
+class Small(Crowded):
+    """It reads on when what it answers was taken; each item has the value of its name."""
+
+    too_many = 0
+
+    def setup(self) -> None:
+        small(self.request)
+        super().setup()
+
+    def answer(self, command: bytes, words: list[bytes]) -> bytes:
+        type(self).item = words[0] if command == b"mg" else b""
+        return super().answer(command, words)
+
+
+def small(sock: socket.socket) -> None:
+    """Have a connection take little ahead of what is read."""
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        sock.setsockopt(socket.SOL_SOCKET, buffer, 8192)
+
+
 @contextmanager
-def crowded() -> Iterator[int]:
+def crowded(kind: type[Crowded] = Crowded) -> Iterator[int]:
     """Run such a server; yields its port."""
 
-    class Handler(Crowded):
+    class Handler(kind):  # type: ignore[misc, valid-type]
         pass
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
@@ -121,7 +144,7 @@ def crowded() -> Iterator[int]:
         finally:
             server.shutdown()
             thread.join()
-    assert Handler.refused == 2
+    assert Handler.refused == kind.too_many
 
 
 def test_a_server_with_too_many_connections_is_asked_again() -> None:
@@ -131,3 +154,25 @@ def test_a_server_with_too_many_connections_is_asked_again() -> None:
             assert client.lock("x").acquire(timeout=60).held
         finally:
             client.close()
+
+
+def test_a_renewal_of_very_many_reads_answers_before_it_asks_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the server cannot write, and so does not read, and the client waits for it to read."""
+    real = sessions.dial
+
+    def dial(*args: Any) -> Any:
+        conn = real(*args)
+        small(conn.sock)
+        return conn
+
+    monkeypatch.setattr(sessions, "dial", dial)
+    with crowded(Small) as port:
+        session = MemcachedSession(
+            "memcached://h", Endpoint("127.0.0.1", port), Acts("m", "", 0.0), lambda _: None
+        )
+        claims = tuple((f"x{number}", f"x{number}") for number in range(6_000))
+        try:
+            kept = session.try_once(Command(Keep(claims, 4.0), "s", NOBODY), boot_time() + 20.0)
+        finally:
+            session.close(1.0)
+    assert kept == (True,) * len(claims)

@@ -13,6 +13,7 @@ means nothing here; ``get``, ``add`` and ``delete`` do not look at the mark.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
 from collections.abc import Generator, Sequence
@@ -34,6 +35,8 @@ GREETING = (b"stats\r\n", b"stats settings\r\n")
 OLDEST = 1, 6, 13
 """Meta commands answer as in `read` since 1.6.10; before 1.6.13 ``md`` compared each count with 0."""
 LONGEST_KEY = 250
+AT_ONCE = 200
+"""So many items are asked for at a time: their answers have room until all of that was sent, and are read."""
 TICKS_S = 2  # an item ends with a tick of the server's clock: up to 1 s early, 2 s if a tick was late
 SHORTEST_GRACE_S = 2.0  # two lives of a server do not begin in one second
 BORN_S = 1_600_000_000  # so that tokens have room in 63 bits until 2088
@@ -231,7 +234,8 @@ class Acts:
             base, cas, _ = self._known.get(claim[1], (0, 0, 0))
             left[claim] = cas if base == life.base else 0
         while left:
-            asked = {claim: self._owned(claim, cas, ttl_s) for claim, cas in left.items()}
+            some = itertools.islice(left.items(), AT_ONCE)
+            asked = {claim: self._owned(claim, cas, ttl_s) for claim, cas in some}
             answers = iter((yield [request for requests in asked.values() for request in requests]))
             for claim, requests in asked.items():
                 wrote, *others = (next(answers) for _ in requests)
