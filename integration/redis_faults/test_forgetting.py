@@ -51,17 +51,21 @@ def test_fault_47_the_keys_of_a_held_lock_are_evicted(lab: Lab) -> None:
 
 
 def test_fault_21_memory_is_used_up(lab: Lab) -> None:
-    """What is held is renewed and released, and what waits is granted; what is new is refused at once."""
+    """What is held is renewed and released, what waits granted, a value deleted; what is new is refused."""
     one, other = lab.client(session_timeout=9.0), lab.client(session_timeout=9.0)
     kept, released, taken = (one.acquire(name) for name in ("kept", "released", "taken"))
     waiting = other.start_acquire("taken")
     party = other.start(other.client.barrier("meeting", 2).wait)
     assert eventually(lambda: len(lab.contenders()) == 5, SOON_S)
+    old = one.client.value("old")
+    one.call(old.set, b"x")
     lab.server.ask("CONFIG", "SET", "maxmemory", 1)
     with pytest.raises(recipes.StoreFull):
         one.acquire("another", timeout=SOON_S)
     with pytest.raises(recipes.StoreFull):
         one.call(one.client.value("v").set, b"new")
+    assert one.call(old.delete)
+    assert one.call(old.get) is None
     assert eventually(lambda: not one.client.pending_cleanups, SOON_S)
     assert not lab.server.ask("KEYS", "*:x:*"), "what was refused for lack of room leaves no key"
     assert released.release()

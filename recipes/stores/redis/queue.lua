@@ -384,8 +384,9 @@ if starting > 0 and grants then
   return {'starting', math.ceil(starting / 1000)}
 end
 -- Once a run has written, Redis lets it go on with its memory used up: what is held can be renewed and released,
--- and what waits be granted. A server that is a replica by now refuses.
-if act ~= 'join' and act ~= 'put' and (act ~= 'list' or ARGV[8] == '1') then call('PEXPIRE', W, DAY) end
+-- what waits be granted, and a value be deleted. A server that is a replica by now refuses.
+local frees = act == 'put' and ARGV[11] == '1' and call('HEXISTS', KEYS[6], 'data') == 1
+if frees or (act ~= 'join' and act ~= 'put' and (act ~= 'list' or ARGV[8] == '1')) then call('PEXPIRE', W, DAY) end
 local of_value = act == 'get' or act == 'put'
 missing = call('EXISTS', M) == 0  -- it was deleted, or evicted; or Q and E are another program's
 if missing and not of_value then
