@@ -212,6 +212,32 @@ def test_fault_21_what_took_the_last_room_is_not_called_refused(server: SmallEtc
         server.make_room(prefix)
 
 
+@pytest.mark.parametrize("server", ["zookeeper-3.8"], indirect=True)
+def test_fault_21_a_session_that_has_all_that_it_may_can_be_read_as_it_ends(
+    server: SmallZooKeeper, prefix: str, figure: Callable[[str], None]
+) -> None:
+    """Its end lists every path. What was too long for that stopped the ensemble, and each start again."""
+    names = [f"{n:04d}".rjust(1024, "n") for n in range(1000)]
+    grants: list[recipes.Grant] = []
+    with (
+        recipes.connect(server.url(prefix), session_timeout=60) as client,
+        recipes.connect(server.url(prefix), session_timeout=60) as other,
+    ):
+        with pytest.raises(recipes.StoreFull, match="several clients"):
+            grants.extend(client.lock(name).acquire() for name in names)
+        figure(f"{len(grants)} locks with the longest names")
+        assert len(grants) > 800
+        assert other.lock(names[-1]).acquire().release()
+        assert grants[0].release()
+        assert client.lock(names[-1]).acquire().held
+        assert client.pending_cleanups == 0
+    server.kill()
+    server.start()
+    with recipes.connect(server.url(prefix)) as client:
+        for name in (names[0], names[len(grants) - 1], names[-1]):
+            assert client.lock(name).acquire(timeout=0).release()
+
+
 def write_until_full(client: recipes.Client) -> bytes | None:
     """Write until the store refuses; returns what was written last."""
     client.open()

@@ -24,7 +24,7 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.errors import SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.registry import from_url
 from recipes.stores.zookeeper.layout import Layout
@@ -141,6 +141,28 @@ def test_a_node_that_is_not_ephemeral_is_reported_once(zk: NameProtocol) -> None
     assert list(zk.noticed()) == [
         f"{NODE} is bound to no session; it stands in the way until somebody deletes it"
     ]
+
+
+def test_a_session_has_no_more_than_the_servers_can_read_as_it_ends(zk: NameProtocol) -> None:
+    names = [f"{number:04d}".rjust(1024, "n") for number in range(1000)]
+    tickets = [Ticket(name, "lock", name[-36:]) for name in names]
+    entries: list[Entry] = []
+
+    def held(ticket: Ticket) -> Entry:
+        made = (f"/app/{ticket.queue}/lock", OURS[1])
+        entry: Entry = feed(zk.enqueue(Enqueue(ticket, EXCLUSIVE), CONTEXT), (made,)).result.mine
+        return entry
+
+    with pytest.raises(StoreFull, match=r"jute.maxbuffer"):
+        entries.extend(held(ticket) for ticket in tickets)
+    assert 890_000 < sum(len(f"/app/{entry.ref}/lock") + 4 for entry in entries) < 0xFFFFF
+    feed(zk.withdraw(Withdraw(tickets[len(entries)]), CONTEXT), (None, NoNode()))
+    with pytest.raises(StoreFull):
+        taken(zk)
+    mine = entries[0]
+    ours = f"{zk.session_id}/{mine.ticket.id}".encode(), OURS[1]
+    feed(zk.withdraw(Withdraw(mine.ticket, mine), CONTEXT), (None, ours), (None,))
+    assert taken(zk, MADE).result.mine == MINE
 
 
 @pytest.mark.parametrize("found", [NoNode(), THEIRS])

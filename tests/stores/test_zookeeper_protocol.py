@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -34,7 +35,7 @@ from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Gone, LocallyGone
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes._rules.readwrite import SHARED
-from recipes.errors import SessionLost, StoreDenied, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.layout import NO_CONTENDER, Layout
 from recipes.stores.zookeeper.protocol import PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.requests import (
@@ -307,6 +308,67 @@ def test_what_cannot_be_sent_behind_a_create_was_sent(zk: ZooKeeperProtocol) -> 
     with pytest.raises(StoreUnavailable) as raised:
         enqueue(zk, ((OWN, STAT), NO_AUTH), StoreUnavailable("zookeeper://z", "no connection", unsent=True))
     assert not raised.value.unsent
+
+
+LONGEST = "n" * 1024
+MAX_BUFFER = 0xFFFFF  # jute.maxbuffer as servers have it
+
+
+def long_ticket(number: int) -> Ticket:
+    return Ticket(LONGEST, "lock", str(UUID(int=number)))
+
+
+def long_node(number: int) -> str:
+    return f"_c_{UUID(int=number)}-lock-{number:010d}"
+
+
+def joined(zk: ZooKeeperProtocol, number: int, context: Any = CONTEXT) -> Entry:
+    """Have one more contender stand in the queue with the longest name."""
+    created = (f"/app/{LONGEST}/{long_node(number)}", Stat(number, SESSION, 0)), (long_node(number),)
+    looking = [(None, ())] if context is AGAIN else []
+    entry: Entry = enqueue(zk, *looking, created, context=context, ticket=long_ticket(number)).result.mine
+    return entry
+
+
+def test_a_session_has_no_more_than_the_servers_can_read_as_it_ends(zk: ZooKeeperProtocol) -> None:
+    """The transaction that ends it lists every path: what is too long stopped the whole ensemble for good."""
+    entries: list[Entry] = []
+    with pytest.raises(StoreFull, match=r"jute.maxbuffer.*use several clients"):
+        entries.extend(joined(zk, number) for number in range(1000))
+    assert 890_000 < sum(len(entry.ref) + 4 for entry in entries) < MAX_BUFFER
+    number = len(entries)
+    looks = ((),)  # nobody is there
+    with pytest.raises(StoreFull):
+        feed(zk.probe(Probe(long_ticket(number), EXCLUSIVE), CONTEXT), looks)
+    assert feed(zk.withdraw(Withdraw(long_ticket(number)), CONTEXT)) == [], "it was not asked for"
+    with pytest.raises(StoreFull):
+        joined(zk, number, AGAIN)
+    assert joined(zk, number - 1, AGAIN), "the last may be asked again"
+    feed(zk.withdraw(Withdraw(long_ticket(0), entries[0]), CONTEXT), None)
+    assert joined(zk, number)
+    with pytest.raises(StoreFull):
+        joined(zk, number + 1)
+    feed(zk.withdraw(Withdraw(long_ticket(1)), CONTEXT), (None, (long_node(1),)), None)
+    assert joined(zk, number + 1)
+
+
+def test_it_has_no_more_if_many_are_asked_for_at_once(zk: ZooKeeperProtocol) -> None:
+    asking = [zk.enqueue(Enqueue(long_ticket(number), EXCLUSIVE), CONTEXT) for number in range(1000)]
+    asked: list[Any] = []
+    with pytest.raises(StoreFull):
+        asked.extend(steps.send(None) for steps in asking)
+    assert len(asked) < 900
+    with pytest.raises(StoreRefused):
+        asking[0].send((NO_AUTH, NO_AUTH))
+    assert feed(zk.withdraw(Withdraw(long_ticket(0)), CONTEXT)) == []
+    assert joined(zk, 1000), "one that was refused takes no room"
+
+
+def test_however_often_one_comes_and_goes_there_is_room(zk: ZooKeeperProtocol) -> None:
+    for number in range(2000):
+        entry = joined(zk, number)
+        feed(zk.withdraw(Withdraw(entry.ticket, entry), CONTEXT), None)
+    assert not zk._sizes
 
 
 def test_enqueue_in_a_session_that_is_not_this_one(zk: ZooKeeperProtocol) -> None:

@@ -7,8 +7,20 @@ from typing import Any
 import pytest
 
 from recipes._contract.connection import Batch
-from recipes._contract.operations import Entry, Guard, Open, Read, Settle, Stored, Ticket, Write, Written
-from recipes.errors import SessionLost, StoreDenied, StoreRefused, StoreUnavailable
+from recipes._contract.operations import (
+    Enqueue,
+    Entry,
+    Guard,
+    Open,
+    Read,
+    Settle,
+    Stored,
+    Ticket,
+    Write,
+    Written,
+)
+from recipes._rules.exclusive import EXCLUSIVE
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.receipts import Exchange
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
@@ -450,6 +462,30 @@ def test_the_oldest_receipts_are_deleted_beside_a_write(
         asked = feed(protocol.write(op, CONTEXT), (("", stat(1)), None, None)[: 3 if number == 4 else 1])
     spent = [part for part in asked[0].parts if isinstance(part, Delete)]
     assert spent == [Delete(f"/app/~value/{number}/~fffffffffffffffd", 0) for number in (0, 1)]
+
+
+def test_receipts_leave_less_room_for_contenders(
+    protocol: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction that ends the session lists both."""
+    ticket, own = Ticket("x", "lock", "1"), "_c_1-lock-0000000000"
+    queueing = Enqueue(ticket, EXCLUSIVE)
+    created = ((f"/app/x/{own}", Stat(CZXID, -3, 0)), (own,))
+
+    def written_to(number: int, *deleted: None) -> None:
+        key = f"~value/{number:04d}".ljust(1024, "n")
+        for again in (1, 2):  # a receipt is written again, and stays one
+            op = Write(key, b"x", again)
+            feed(protocol.write(op, CONTEXT), (("" if again == 1 else stat(1), stat(1)), *deleted))
+
+    for number in range(870):
+        written_to(number)
+    with pytest.raises(StoreFull):
+        feed(protocol.enqueue(queueing, CONTEXT))
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 0)
+    for number in range(870, 890):
+        written_to(number, None, None)
+    assert feed(protocol.enqueue(queueing, CONTEXT), created).result.mine.ticket == ticket
 
 
 # Settling.

@@ -80,7 +80,7 @@ class Layout:
     def contender(self, ticket: Ticket) -> str:
         """Return the path of an attempt, to which the server adds the number."""
         side = "" if ticket.kind == "lock" else f"{ticket.kind}-"
-        return f"{self.queue(ticket.queue)}/_c_{ticket.id}-{side}lock-"
+        return f"{self._base}{ticket.queue}/_c_{ticket.id}-{side}lock-"
 
     def children(self, names: Iterable[str]) -> list[Child]:
         """Return those names that stand for contenders, latest number first."""

@@ -43,7 +43,7 @@ from recipes._contract.operations import (
 from recipes._contract.protocol import RequestContext, Steps
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import LocallyGone
-from recipes.errors import SessionLost, StoreDenied, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.zookeeper.layout import (
     NO_CONTENDER,
     NO_LOCK,
@@ -52,7 +52,7 @@ from recipes.stores.zookeeper.layout import (
     Layout,
     dubious,
 )
-from recipes.stores.zookeeper.protocol_asking import ANY
+from recipes.stores.zookeeper.protocol_asking import ANY, MOST_LISTED
 from recipes.stores.zookeeper.protocol_values import Values
 from recipes.stores.zookeeper.requests import (
     BadVersion,
@@ -69,6 +69,8 @@ from recipes.stores.zookeeper.requests import (
 
 __all__ = ["ZooKeeperProtocol"]
 
+BESIDE = 14
+"""So many bytes the end of a session has for a contender beside its path: for its number, and the length."""
 PARENT_TRIES = 5
 AT_ONCE = 100  # listings sent together
 MOST_OWN = 10_000
@@ -133,6 +135,11 @@ class ZooKeeperProtocol(Values):
             if snapshot is not None:
                 return snapshot
         path = self._layout.contender(ticket)
+        if self._listed > MOST_LISTED:
+            self._check_room(ticket, context)
+        # Before it is asked: many may be at once.
+        self._sizes[ticket.id] = size = len(path) + BESIDE
+        self._listed += size
         create = Create(
             path, pack(ticket.queue, "", ticket.owner, ticket.data), ephemeral=True, sequence=True
         )
@@ -159,6 +166,14 @@ class ZooKeeperProtocol(Values):
                 self._answers((created, names))
             yield from self._make(self._layout.ancestors(ticket.queue))
         raise StoreUnavailable(self._label, f"the node of lock {ticket.queue!r} is deleted over and over")
+
+    def _check_room(self, ticket: Ticket, context: RequestContext) -> None:
+        """Raise `StoreFull` if the others of this session leave no room for one more."""
+        try:
+            self._count_listed(size for one, size in self._sizes.copy().items() if one != ticket.id)
+        except StoreFull:
+            self._note_unmade(ticket, context)
+            raise
 
     def _note_unmade(self, ticket: Ticket, context: RequestContext) -> None:
         """Note that a contender does not stand; asked again, an earlier try may have made it."""
@@ -235,16 +250,13 @@ class ZooKeeperProtocol(Values):
     def withdraw(self, op: Withdraw, context: RequestContext) -> Steps[bool]:
         """Delete the own node; where its name is not known, find it behind a ``sync``."""
         if op.entry is not None:
-            return (yield from self._delete(op.entry.ref, again=context.again))
-        if op.ticket.id in self._unmade:  # to look for it would be refused as well, again and again
+            removed = yield from self._delete(op.entry.ref, again=context.again)
+        elif op.ticket.id in self._unmade:  # to look for it would be refused as well, again and again
             self._unmade.discard(op.ticket.id)
-            return False
-        removed = context.again
-        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(op.ticket.queue))))
-        for name in names or ():
-            if op.ticket.id in name:
-                path = f"{self._layout.queue(op.ticket.queue)}/{name}"
-                removed = (yield from self._delete(path, again=context.again)) or removed
+            removed = False
+        else:
+            removed = yield from self._delete_found(op.ticket, again=context.again)
+        self._sizes.pop(op.ticket.id, None)
         return removed
 
     # Queues from outside: about nobody's own contender.
@@ -416,6 +428,15 @@ class ZooKeeperProtocol(Values):
         stats = yield from self._together(tuple(Exists(f"{node}/{name}") for _, name in children))
         there = ((stat, name) for (_, name), stat in zip(children, stats, strict=True) if stat is not None)
         return sorted((Dated((stat.czxid, name)) for stat, name in there), reverse=True)
+
+    def _delete_found(self, ticket: Ticket, *, again: bool) -> Steps[bool]:
+        removed = again
+        _, names = yield from self._together((Sync("/"), Children(self._layout.queue(ticket.queue))))
+        for name in names or ():
+            if ticket.id in name:
+                path = f"{self._layout.queue(ticket.queue)}/{name}"
+                removed = (yield from self._delete(path, again=again)) or removed
+        return removed
 
     def _delete(self, path: str, *, again: bool) -> Steps[bool]:
         try:

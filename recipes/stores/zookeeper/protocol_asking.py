@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from recipes._contract.connection import Batch, Request
 from recipes._contract.operations import End
 from recipes._contract.protocol import RequestContext, Steps, StoreProtocol
-from recipes.errors import SessionLost, StoreRefused
+from recipes.errors import SessionLost, StoreFull, StoreRefused
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.requests import (
     Close,
@@ -20,12 +21,16 @@ from recipes.stores.zookeeper.requests import (
     ZooKeeperError,
 )
 
-__all__ = ["ANY", "EXPIRED", "Asking"]
+__all__ = ["ANY", "EXPIRED", "MOST_LISTED", "Asking", "listed"]
 
 T = TypeVar("T")
 
 ANY = -1
 EXPIRED = "the session has expired on the store"
+MOST_LISTED = 900_000
+"""So many bytes the end of a session may list: the transaction names each ephemeral node. One that is longer
+than ``jute.maxbuffer``, a megabyte, no server reads, from the leader or from its own log (ZOOKEEPER-4306)."""
+WITH_LENGTH = 4
 
 
 class Asking(StoreProtocol):
@@ -39,6 +44,17 @@ class Asking(StoreProtocol):
     def __init__(self, label: str, layout: Layout) -> None:
         self._label = label
         self._layout = layout
+        self._listed = 0  # bytes that the end of the session lists, and what was deleted since it was counted
+
+    def _count_listed(self, sizes: Iterable[int]) -> None:
+        """Count anew what the end of the session lists; raises `StoreFull` if that is too much."""
+        self._listed = sum(sizes)
+        if self._listed > MOST_LISTED:
+            raise StoreFull(
+                self._label,
+                f"what this client's session has there takes {self._listed:,} bytes to list, near the most "
+                "that servers can read as it ends (jute.maxbuffer): use several clients",
+            )
 
     def _connected(self, ttl_s: float) -> Steps[SessionInfo]:
         """Connect; the server says which session it is, and which timeout it grants."""
@@ -93,3 +109,8 @@ class Asking(StoreProtocol):
         return StoreRefused(
             self._label, f"ZooKeeper error {error.code} ({str(error) or type(error).__name__})"
         )
+
+
+def listed(path: str) -> int:
+    """Return how many bytes the end of a session has for this ephemeral node."""
+    return len(path) + WITH_LENGTH

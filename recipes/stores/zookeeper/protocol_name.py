@@ -16,7 +16,7 @@ from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import NO_SESSION, PARENT_TRIES, ZooKeeperProtocol
-from recipes.stores.zookeeper.protocol_asking import Asking
+from recipes.stores.zookeeper.protocol_asking import MOST_LISTED, Asking, listed
 from recipes.stores.zookeeper.requests import (
     Create,
     Delete,
@@ -66,7 +66,11 @@ class NameProtocol(Asking, CellProtocol):
 
     def _take(self, op: Take, context: RequestContext) -> Steps[Cell]:
         """Create the node; a failed create is behind all that a read has to show."""
-        create = Create(self._path(op.cell), op.value.encode(), ephemeral=True)
+        path = self._path(op.cell)
+        if self._listed > MOST_LISTED:
+            self._count_listed(listed(self._path(cell)) for cell in self._cells.copy().values())
+        self._listed += listed(path)
+        create = Create(path, op.value.encode(), ephemeral=True)
         for _ in range(PARENT_TRIES):
             (created,) = yield Batch((create,))
             if isinstance(created, NoNode):

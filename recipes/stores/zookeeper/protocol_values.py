@@ -26,7 +26,7 @@ from recipes._record import record
 from recipes.errors import StoreUnavailable
 from recipes.stores.receipts import Exchange, Exchanged, Receipts, settle_once, write_once
 from recipes.stores.zookeeper.layout import NO_LOCK, Layout
-from recipes.stores.zookeeper.protocol_asking import ANY, EXPIRED, Asking
+from recipes.stores.zookeeper.protocol_asking import ANY, EXPIRED, Asking, listed
 from recipes.stores.zookeeper.requests import (
     BadVersion,
     Check,
@@ -84,6 +84,7 @@ class Values(Asking):
     def __init__(self, label: str, layout: Layout) -> None:
         super().__init__(label, layout)
         self._receipts = Receipts()
+        self._sizes: dict[str, int] = {}  # that the end of the session lists, by contender or path
         self._nodes: dict[str, Node] = {}  # several threads write it: what is stale is found out by comparing
 
     def read(self, op: Read, context: RequestContext) -> Steps[Stored]:
@@ -147,6 +148,8 @@ class Values(Asking):
                 reads = (Get(node), Get(receipt)) if make else (Get(node),)
         # The transaction that ends the session names all that goes with it, and must not be too long.
         spent = tuple(Delete(self._places(key)[1], at - 1) for key, at in self._receipts.surplus())
+        for one in spent:
+            self._sizes.pop(one.path, None)
         came, *found = (yield from Batch((Multi(tuple(parts)), *reads, *spent)))[: 1 + len(reads)]
         if isinstance(came, MultiFailed):
             there = self._answers(tuple(None if isinstance(one, NoNode) else one for one in found))
@@ -156,6 +159,9 @@ class Values(Asking):
         if isinstance(came, ZooKeeperError) and not isinstance(came, SessionExpired):
             raise StoreUnavailable(self._label, f"ZooKeeper error {came.code}") from came  # done, or not
         (done,) = self._answers((came,))
+        if receipt not in self._sizes:
+            self._sizes[receipt] = size = listed(receipt)
+            self._listed += size
         stored = None if put.settles else self._note(write.key, (write.data, done[-1]))
         if make and put.settles:
             self._nodes.pop(write.key, None)  # it is not known which transaction made it
