@@ -124,6 +124,11 @@ def test_a_create_whose_reply_was_lost_is_known_by_its_value(zk: NameProtocol) -
     assert feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, OURS)).result.missing == ()
 
 
+def test_a_reply_to_another_create_is_none(zk: NameProtocol) -> None:
+    with pytest.raises(StoreUnavailable, match="/app/y/lock, which was not asked for"):
+        taken(zk, (("/app/y/lock", OURS[1]),))
+
+
 def test_a_value_that_another_session_copied_is_not_ours(zk: NameProtocol) -> None:
     assert taken(zk, TAKEN, (THEIRS[1], (OURS[0], THEIRS[1]))).result.ahead == (HOLDER,)
 

@@ -371,6 +371,14 @@ def test_however_often_one_comes_and_goes_there_is_room(zk: ZooKeeperProtocol) -
     assert not zk._sizes
 
 
+def test_a_reply_to_another_create_is_none(zk: ZooKeeperProtocol) -> None:
+    """One that the session asked on a connection before may be committed late, with the same number."""
+    another = node(4, OTHER)
+    with pytest.raises(StoreUnavailable, match=f"{another}, which was not asked for") as raised:
+        enqueue(zk, ((f"{QUEUE}/{another}", FOREIGN_STAT), (another, node(5))))
+    assert not raised.value.unsent
+
+
 def test_enqueue_in_a_session_that_is_not_this_one(zk: ZooKeeperProtocol) -> None:
     with pytest.raises(SessionLost, match="earlier session"):
         enqueue(zk, ((OWN, Stat(500, 99, 0)), (node(5),)))

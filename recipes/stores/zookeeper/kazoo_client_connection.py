@@ -61,7 +61,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
     _open: bool
     _socket: Any
     _read_sock: Any
-    _xid: Any
+    _number = 0
 
     def __init__(self, client: Any, *args: Any, **options: Any) -> None:
         super().__init__(client, *args, **options)
@@ -71,6 +71,19 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         self._logins_cut = 0  # in a row
         self._salt = random.random()  # noqa: S311 - spreads load only
         self.said_goodbye = False  # the server has answered that the session is closed
+
+    @property
+    def _xid(self) -> int:
+        """The number of the last request, which kazoo sets to 0 for each connection: here it counts on.
+
+        A server knows by session and number what was committed for which request. One that the session has
+        asked by way of another server, and that is committed late, would answer the new one of that number.
+        """
+        return self._number
+
+    @_xid.setter
+    def _xid(self, number: int | None) -> None:
+        self._number = number or self._number
 
     def send_at_once(self, parts: Sequence[Part]) -> bool:
         """Send requests if nothing is in the way; never blocks."""
@@ -101,7 +114,7 @@ class LeanConnection(ConnectionHandler):  # type: ignore[misc] # kazoo ships no 
         """Send them, and have them wait for replies."""
         data, entries = [], []
         for request, result in asked:
-            xid = self._xid = self._xid % _LAST_XID + 1
+            xid = self._number = self._number % _LAST_XID + 1
             body = request.serialize()
             data.append(_HEAD.pack(len(body) + _HEAD.size - _LENGTH, xid, request.type) + body)
             entries.append((request, result, xid))

@@ -52,7 +52,7 @@ from recipes.stores.zookeeper.layout import (
     Layout,
     dubious,
 )
-from recipes.stores.zookeeper.protocol_asking import ANY, MOST_LISTED
+from recipes.stores.zookeeper.protocol_asking import ANOTHERS, ANY, MOST_LISTED
 from recipes.stores.zookeeper.protocol_values import Values
 from recipes.stores.zookeeper.requests import (
     BadVersion,
@@ -126,7 +126,7 @@ class ZooKeeperProtocol(Values):
 
         Whether a writer ahead has downgraded shows when it is watched.
         """
-        return (yield from self._enqueue(op, context, minding=False))
+        return self._enqueue(op, context, minding=False)
 
     def _enqueue(self, op: Enqueue, context: RequestContext, *, minding: bool) -> Steps[Snapshot]:
         ticket = op.ticket
@@ -149,6 +149,8 @@ class ZooKeeperProtocol(Values):
                 self._unmade.discard(ticket.id)
             created, names = yield from Batch((create, listing))
             if not isinstance(created, Exception):
+                if not created[0].startswith(path):
+                    raise StoreUnavailable(self._label, ANOTHERS.format(created[0]))
                 try:
                     if isinstance(names, StoreRefused):  # nobody who may not list could find it
                         yield from self._delete(created[0], again=True)

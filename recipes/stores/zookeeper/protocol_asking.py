@@ -21,11 +21,12 @@ from recipes.stores.zookeeper.requests import (
     ZooKeeperError,
 )
 
-__all__ = ["ANY", "EXPIRED", "MOST_LISTED", "Asking", "listed"]
+__all__ = ["ANOTHERS", "ANY", "EXPIRED", "MOST_LISTED", "Asking", "listed"]
 
 T = TypeVar("T")
 
 ANY = -1
+ANOTHERS = "the reply names {}, which was not asked for"
 EXPIRED = "the session has expired on the store"
 MOST_LISTED = 900_000
 """So many bytes the end of a session may list: the transaction names each ephemeral node. One that is longer

@@ -16,7 +16,7 @@ from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import NO_SESSION, PARENT_TRIES, ZooKeeperProtocol
-from recipes.stores.zookeeper.protocol_asking import MOST_LISTED, Asking, listed
+from recipes.stores.zookeeper.protocol_asking import ANOTHERS, MOST_LISTED, Asking, listed
 from recipes.stores.zookeeper.requests import (
     Create,
     Delete,
@@ -80,7 +80,9 @@ class NameProtocol(Asking, CellProtocol):
                 there = self._cell(op.cell, found)
                 return there if there.value else Cell(STRANGER, 0, 0.0)  # it was taken, and can be taken now
             else:
-                ((_, stat),) = self._answers((created,))
+                ((made, stat),) = self._answers((created,))
+                if made != path:
+                    raise StoreUnavailable(self._label, ANOTHERS.format(made))
                 return Cell(op.value, stat.czxid)
         raise StoreUnavailable(self._label, f"the node of lock {op.cell!r} is deleted over and over")
 

@@ -157,6 +157,7 @@ class FakeZooKeeper:
         self.nodes: dict[str, Node] = {"/": Node(0)}
         self.sessions: dict[int, int] = {}
         self.seen: list[tuple[str, str]] = []
+        self.numbers: list[int] = []  # of the requests, as clients count them
         self.connections: list[Connection] = []
         self.accepted = 0
         self._muted: set[str] = set()
@@ -284,6 +285,7 @@ class FakeZooKeeper:
         with self._changed:
             path = message.text() if _about_a_node(kind) else ""
             self.seen.append((operation, path))
+            self.numbers += [xid] * (xid > 0)
             self._changed.notify_all()
             error, body = self._failures.pop(operation, 0), b""
             try:

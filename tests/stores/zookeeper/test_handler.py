@@ -468,6 +468,7 @@ def test_tls_all_the_way(connections: Connections) -> None:
         connection.ask(Create("/q"))
         server.drop()
         assert answered(connection, Exists("/q")) is not None
+        assert server.numbers == [*range(1, len(server.numbers) + 1)]
         connection.close()
         server.until(lambda: not server.sessions)
 

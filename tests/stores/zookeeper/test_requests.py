@@ -303,6 +303,18 @@ def test_a_cut_disturbs_every_watch_and_the_session_goes_on(
     assert boxes[1].empty()
 
 
+def test_requests_are_numbered_on_over_connections(connection: Driver, server: FakeZooKeeper) -> None:
+    """By session and number a server knows what was committed; what was asked before a move may be late."""
+    for _ in range(3):
+        connection.ask(Batch((Exists("/"), Exists("/"))))
+        server.drop()
+        answered(connection, Exists("/"))
+    assert server.numbers == list(range(1, len(server.numbers) + 1))
+    connection.session._client._connection._xid = 2**31 - 2
+    connection.ask(Batch((Exists("/"), Exists("/"))))
+    assert server.numbers[-2:] == [2**31 - 1, 1]
+
+
 def test_a_request_in_flight_is_lost_with_its_connection(connection: Driver, server: FakeZooKeeper) -> None:
     server.mute("create2")
     failures: list[StoreUnavailable] = []
