@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kazoo.security import make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 import recipes
 from integration import servers
@@ -186,6 +186,29 @@ def test_fault_33_an_acl_lets_others_in(clients: Clients, digest: SecureZooKeepe
     denied(eve.acquire, "x", timeout=30, says="no permission")
     assert held.release()
     assert waiting.result(PATIENCE_S).release()
+
+
+def test_fault_33_one_node_that_another_user_keeps_closed(
+    clients: Clients, digest: SecureZooKeeper, prefix: str
+) -> None:
+    """With ``layout="name"``: it ended the session, and each grant in it."""
+    eves = [make_digest_acl("eve", "pw", all=True)]
+    with servers.kazoo_client(digest) as operator:
+        for name in ("theirs", "taken"):
+            operator.ensure_path(f"/{prefix}/{name}", acl=OPEN_ACL_UNSAFE)
+        operator.create(f"/{prefix}/theirs/lock", b"", acl=eves, ephemeral=True)
+        one = clients(digest.url(prefix), layout="name", **digest.options)
+        held, taken = one.acquire("held"), one.acquire("taken")
+        assert one.try_acquire("theirs") is None
+        waiting = one.start_acquire("theirs")
+        operator.delete(f"/{prefix}/taken/lock")
+        operator.create(f"/{prefix}/taken/lock", b"", acl=eves, ephemeral=True)
+        assert taken.wait_lost(PATIENCE_S)
+        assert held.verify()
+        assert not waiting.done()
+        operator.delete(f"/{prefix}/theirs/lock")
+        assert waiting.result(PATIENCE_S).release()
+        assert held.release()
 
 
 def test_fault_33_all_that_is_created_has_the_acl(digest: SecureZooKeeper, prefix: str) -> None:

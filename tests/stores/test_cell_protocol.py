@@ -11,7 +11,7 @@ from recipes._contract import operations as ops
 from recipes._contract.contenders import Contender
 from recipes._contract.protocol import RequestContext
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from recipes.stores._kit.cell import Cell, CellProtocol, Drop, Keep, Peek, Take, shown, value_of
 from recipes.stores._kit.session import NOBODY
 
@@ -138,7 +138,8 @@ def test_a_take_that_is_found_again_is_adopted_with_its_token() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_what_may_land_late_is_dropped_by_the_next_renewals(first: bool) -> None:
+@pytest.mark.parametrize("error", [GONE, StoreDenied("store", "no permission")], ids=["silent", "denied"])
+def test_what_may_land_late_is_dropped_by_the_next_renewals(first: bool, error: StoreError) -> None:
     one = protocol()
     lost(one)
     if first:  # it was given up at once; else it was found not to have landed, or not yet
@@ -146,7 +147,7 @@ def test_what_may_land_late_is_dropped_by_the_next_renewals(first: bool) -> None
     assert renewed(one, (False,))[0] == [Keep((("x", MINE),), 4.0)]
     acts, removed = asked(one.withdraw(ops.Withdraw(X), ONCE), (False,))
     assert (acts, removed) == ([Drop((("x", MINE),))], False)
-    acts, renewal = renewed(one, (), GONE)
+    acts, renewal = renewed(one, (), error)
     assert (acts, renewal) == (
         [Keep((), 4.0), Drop((("x", MINE),), of_session=True)],
         ops.Renewal(4.0),

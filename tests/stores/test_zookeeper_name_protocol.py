@@ -24,7 +24,7 @@ from recipes._contract.operations import (
     Withdraw,
 )
 from recipes._rules.exclusive import EXCLUSIVE
-from recipes.errors import SessionLost, StoreFull, StoreRefused, StoreUnavailable
+from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.guarantees import STORES
 from recipes.stores.registry import from_url
 from recipes.stores.zookeeper.layout import Layout
@@ -61,6 +61,7 @@ LOOKING = Batch((Exists(NODE, MAILBOX, "x"), Get(NODE)))
 SEEN = Batch((Sync("/"), Exists(NODE, MAILBOX, "x"), Get(NODE)))
 READ = Batch((Sync("/"), Get(NODE)))
 CUT = StoreUnavailable("zookeeper://z", "cut")
+DENIED = StoreDenied("zookeeper://z", "no permission")
 HOLDER = Contender("x", "", session="", token=400)
 
 
@@ -137,6 +138,36 @@ def test_a_value_that_another_session_copied_is_not_ours(zk: NameProtocol) -> No
 def test_whatever_another_program_writes_it_holds(zk: NameProtocol, data: bytes | None) -> None:
     assert taken(zk, TAKEN, (THEIRS[1], (data, THEIRS[1]))).result.ahead == (HOLDER,)
     assert list(zk.noticed()) == []
+
+
+def test_a_node_that_another_user_keeps_closed_is_held(zk: NameProtocol) -> None:
+    """What is there, and since when, is said to everybody."""
+    steps = taken(zk, TAKEN, (THEIRS[1], DENIED))
+    assert (steps, steps.result.ahead, steps.result.due_s) == ([CREATE, LOOKING], (HOLDER,), None)
+    assert list(zk.noticed()) == []
+    steps = taken(zk, TAKEN, (None, DENIED))  # it went, and came again
+    assert steps.result.due_s < 0.01
+    steps = feed(zk.listing(List("x", 5, watch=True), CONTEXT), (None, THEIRS[1], DENIED))
+    assert steps.result.contenders == (HOLDER,)
+
+
+def test_a_grant_whose_node_another_user_made_anew_is_lost_and_no_other(zk: NameProtocol) -> None:
+    """Refused as a whole, no renewal counted, and the session ended with all that it held."""
+    other = Ticket("y", "lock", f"2{ID[1:]}")
+    taken(zk, MADE)
+    theirs = feed(zk.enqueue(Enqueue(other, EXCLUSIVE), CONTEXT), (("/app/y/lock", OURS[1]),)).result.mine
+    renewal = feed(zk.renew(Renew((MINE, theirs), 5.0), CONTEXT), (None, OURS, DENIED)).result
+    assert renewal.missing == (theirs,)
+    assert feed(zk.check(Check(theirs, (), None), CONTEXT), (None, THEIRS[1], DENIED)).result.mine is False
+    steps = feed(zk.withdraw(Withdraw(other, theirs), CONTEXT), (None, DENIED))
+    assert steps.result is False
+    assert feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, OURS)).result.missing == ()
+
+
+def test_a_renewal_that_is_refused_is_none(zk: NameProtocol) -> None:
+    taken(zk, MADE)
+    with pytest.raises(StoreDenied):
+        feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (DENIED, DENIED))
 
 
 def test_a_node_that_is_not_ephemeral_is_reported_once(zk: NameProtocol) -> None:

@@ -222,7 +222,7 @@ class CellProtocol(StoreProtocol):
         try:
             claims = tuple(claim for claim, _ in given_up.values())
             yield from self.act(Drop(claims, of_session=True), context)
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreRefused):
             return
         for one, (claim, left) in given_up.items():
             if left > 1:

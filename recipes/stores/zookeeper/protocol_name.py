@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from recipes._contract.connection import Batch
 from recipes._contract.operations import Op, Open, Opened
 from recipes._contract.protocol import RequestContext, Steps
-from recipes.errors import StoreUnavailable
+from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import NO_SESSION, PARENT_TRIES, ZooKeeperProtocol
@@ -52,8 +52,7 @@ class NameProtocol(Asking, CellProtocol):
             case Take():
                 return (yield from self._take(op, context))
             case Peek():
-                _, _, found = yield from self._together((Sync("/"), *self._looks_at(op.cell, context)))
-                return self._cell(op.cell, found)
+                return (yield from self._look_at(op.cell, context, Sync("/")))
             case Keep():
                 return (yield from self._ours(op.claims))
             case Drop():
@@ -76,8 +75,7 @@ class NameProtocol(Asking, CellProtocol):
             if isinstance(created, NoNode):
                 yield from self._make(self._layout.ancestors(op.cell))
             elif isinstance(created, NodeExists):
-                _, found = yield from self._together(self._looks_at(op.cell, context))
-                there = self._cell(op.cell, found)
+                there = yield from self._look_at(op.cell, context)
                 return there if there.value else Cell(STRANGER, 0, 0.0)  # it was taken, and can be taken now
             else:
                 ((made, stat),) = self._answers((created,))
@@ -89,13 +87,22 @@ class NameProtocol(Asking, CellProtocol):
     def _ours(self, claims: tuple[Claim, ...]) -> Steps[tuple[bool, ...]]:
         """Have the leader answer, and read each cell behind it; whether it has the value."""
         reads = tuple(Get(self._path(cell)) for cell, _ in claims)
-        _, *found = yield from self._together((Sync("/"), *reads))
-        pairs = zip(claims, found, strict=True)
+        synced, *found = yield from Batch((Sync("/"), *reads))
+        _, *seen = self._answers((synced, *map(_seen, found)))
+        pairs = zip(claims, seen, strict=True)
         return tuple(self._cell(cell, one).value == value for (cell, value), one in pairs)
 
-    def _looks_at(self, cell: str, context: RequestContext) -> tuple[Exists, Get]:
-        """Read a node, and have its next event be ``Changed(cell)``, whether or not it is there."""
-        return Exists(self._path(cell), context.mailbox, cell), Get(self._path(cell))
+    def _look_at(self, cell: str, context: RequestContext, *before: Sync) -> Steps[Cell]:
+        """Read a node, and have its next event be ``Changed(cell)``, whether or not it is there.
+
+        Of one that may not be read it is known that it is there, and since when.
+        """
+        path = self._path(cell)
+        *replies, read = yield from Batch((*before, Exists(path, context.mailbox, cell), Get(path)))
+        there = (None if isinstance(one, NoNode) else one for one in replies)
+        *_, stat, found = self._answers((*there, _seen(read)))
+        closed = isinstance(read, StoreDenied) and stat is not None
+        return self._cell(cell, (None, stat) if closed else found)
 
     def _cell(self, cell: str, found: tuple[bytes | None, Stat] | None) -> Cell:
         """Return what a node says; one whose data does not name its session is another program's."""
@@ -110,3 +117,8 @@ class NameProtocol(Asking, CellProtocol):
 
     def _path(self, cell: str) -> str:
         return f"{self._layout.queue(cell)}/lock"
+
+
+def _seen(read: Any) -> Any:
+    """Return what was read of a node; None: it is not there, or is somebody else's, who keeps it closed."""
+    return None if isinstance(read, NoNode | StoreDenied) else read
