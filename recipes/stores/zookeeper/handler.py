@@ -94,7 +94,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         self._connecting = False
         self._wakers: list[Waker] = []
         self._thread: threading.Thread | None = None
-        self._unheard = False  # nothing received on this connection yet
+        self._unheard = False  # no answer on this connection yet
         self._asked_at: float | None = None  # when something was sent that nothing came back for
         self._retired = threading.Event()
         self._pair: Pair | None = None
@@ -235,7 +235,8 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
         else:
             readable, writable = self._wait(rlist, wlist, timeout)
         if self._socket in readable:
-            self.heard()
+            if not (self._unheard and isinstance(self._socket, ssl.SSLSocket)):
+                self.heard()  # else it may be TLS's own: a session that it offers to resume
         elif self._socket in writable:
             self.asked()
         return readable, writable, []

@@ -234,6 +234,7 @@ class KazooSession:
         """Hear what the server granted; kazoo says so just before it says CONNECTED."""
         self._granted = SessionInfo(session_id, timeout_ms / 1000)
         if self._handler is not None:
+            self._handler.heard()
             self._handler.silence_limit_s = timeout_ms / 1000 / 3  # as with kazoo's pings
 
     def _on_round_failed(self) -> None:

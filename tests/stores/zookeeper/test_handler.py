@@ -17,7 +17,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import Callback
 
 from recipes._contract.wakeups import Changed
-from recipes.errors import StoreRefused, StoreUntrusted
+from recipes.errors import StoreRefused, StoreUnavailable, StoreUntrusted
+from recipes.stores.zookeeper import kazoo_client
 from recipes.stores.zookeeper.handler import GOODBYE, LeanHandler
 from recipes.stores.zookeeper.handler_sockets import READ_AHEAD, LeanSocket, Waker, poll, tls_context
 from recipes.stores.zookeeper.requests import Children, Connect, Create, Exists, ZooKeeperError
@@ -471,6 +472,17 @@ def test_tls_all_the_way(connections: Connections) -> None:
         assert server.numbers == [*range(1, len(server.numbers) + 1)]
         connection.close()
         server.until(lambda: not server.sessions)
+
+
+def test_over_tls_a_server_that_never_answers_is_left_in_time(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What TLS 1.3 sends by itself, a session to be resumed, is no answer of ZooKeeper's."""
+    monkeypatch.setattr(kazoo_client, "connect_timeout", lambda *_: 1.0)
+    with FakeZooKeeper(tls=server_context()) as server:
+        server.silent = True
+        with pytest.raises(StoreUnavailable, match=r"did not answer for 1\.0 s"):
+            connections(server.hosts, use_ssl=True, verify_certs=False).ask(Connect(12.0))
 
 
 def test_over_tls_a_listing_is_notified_and_an_odd_error_ends_nothing(connections: Connections) -> None:
