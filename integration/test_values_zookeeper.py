@@ -274,6 +274,25 @@ def test_a_node_that_an_operator_deletes_is_made_anew_and_versions_rise_even_the
     assert data(b) == b"3"
 
 
+def test_a_node_that_was_made_anew_and_written_as_often_is_not_the_one_that_was_read(
+    world: World, place: ZooKeeperStore
+) -> None:
+    """Its data have the same version. Who has not written yet has no receipt that went with the other."""
+    a, b = world.client(), world.client()
+    put(b, b"1")
+    before = get(a)
+    assert before is not None
+    for receipt in place.operator.get_children(node(place)):
+        place.operator.delete(f"{node(place)}/{receipt}")
+    place.operator.delete(node(place))
+    put(b, b"2")
+    assert place.operator.get(node(place))[1].version == before.version % 2**32
+    assert not put_if(a, b"late", before.version)
+    assert data(b) == b"2"
+    assert put_if(a, b"3", get(a).version)  # type: ignore[union-attr]
+    assert place.receipts()
+
+
 def test_a_value_is_what_other_clients_of_zookeeper_put_there(world: World, place: ZooKeeperStore) -> None:
     """The node is plain, so that any client shows it and replaces it."""
     a = world.client()

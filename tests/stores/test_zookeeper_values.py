@@ -51,6 +51,7 @@ RECEIPT = f"{NODE}/~fffffffffffffffd"
 CZXID = 7
 GUARD = Entry(Ticket("l", "lock", "1"), "/app/l/_c_1-lock-0000000000", 70)
 BOTH = Batch((Sync("/"), Get(NODE), Get(RECEIPT)))
+BEGIN = Batch((Create(RECEIPT, b"", ephemeral=True), Get(NODE), Get(RECEIPT)))
 CUT = StoreUnavailable("zookeeper://z", "cut")
 
 
@@ -90,6 +91,11 @@ def written(protocol: ZooKeeperProtocol, version: int = 1) -> None:
     """Write it without a condition, where it was written before: the receipt has version 1 then."""
     asked = feed(protocol.write(write(b"first", 90), CONTEXT), (("", stat(version)),))
     assert asked.result == Written(done=True, stored=Stored(b"first", shown(version)))
+
+
+def begun(found: Any) -> tuple[Any, ...]:
+    """The replies to `BEGIN` where ``found`` is what is there."""
+    return (RECEIPT, stat(0)), found, (b"", stat(0))
 
 
 def tried(protocol: ZooKeeperProtocol, op: Write, *replies: Any, again: bool = False) -> Asked:
@@ -193,18 +199,66 @@ def test_a_node_that_comes_and_goes_is_not_waited_for_for_ever(protocol: ZooKeep
 
 def test_a_condition_is_compared_and_the_node_read_behind(protocol: ZooKeeperProtocol) -> None:
     before = read(protocol, (b"old", stat(3)))
-    asked = tried(protocol, write(if_version=before.version), (("", stat(4)), (b"x", stat(4))))
-    parts = (Create(RECEIPT, b"1", ephemeral=True), SetData(NODE, b"x", 3))
-    assert asked == [Batch((Multi(parts), Get(NODE)))]
+    asked = tried(
+        protocol,
+        write(if_version=before.version),
+        begun((b"old", stat(3))),
+        ((stat(1), stat(4)), (b"x", stat(4))),
+    )
+    parts = (SetData(RECEIPT, b"1", 0), SetData(NODE, b"x", 3))
+    assert asked == [BEGIN, Batch((Multi(parts), Get(NODE)))]
     assert asked.result == Written(done=True, stored=Stored(b"x", shown(4)))
+    again = tried(protocol, write(if_version=shown(4), number=2), ((stat(2), stat(5)), (b"x", stat(5))))
+    assert again == [Batch((Multi((SetData(RECEIPT, b"2", 1), SetData(NODE, b"x", 4))), Get(NODE)))]
+
+
+@pytest.mark.parametrize("found", [(b"anew", stat(3, 9)), (b"anew", stat(1, 9)), NoNode()])
+def test_a_node_that_an_operator_has_made_anew_has_no_version_of_the_one_before(
+    protocol: ZooKeeperProtocol, found: Any
+) -> None:
+    """Its data version may be the same. A receipt goes with its node, so the first is made before."""
+    before = read(protocol, (b"old", stat(3)))
+    receipt = found if isinstance(found, NoNode) else (b"", stat(0))
+    replies = [(NoNode() if receipt is found else (RECEIPT, stat(0)), found, receipt)]
+    if receipt is not found:  # and it is settled by what the receipt is known to be
+        replies.append((None, found, receipt))
+    asked = tried(protocol, write(if_version=before.version), *replies)
+    assert asked == [BEGIN, BOTH][: len(replies)]
+    stored = Stored() if receipt is found else Stored(found[0], shown(found[1].version, 9))
+    assert asked.result == Written(done=False, stored=stored)
+
+
+def test_a_receipt_that_another_thread_has_made_is_used(protocol: ZooKeeperProtocol) -> None:
+    before = read(protocol, (b"old", stat(3)))
+    asked = tried(
+        protocol,
+        write(if_version=before.version),
+        (NodeExists(), (b"old", stat(3)), (b"8", stat(4))),
+        ((stat(5), stat(4)), (b"x", stat(4))),
+    )
+    assert asked[1].parts[0] == Multi((SetData(RECEIPT, b"1", 4), SetData(NODE, b"x", 3)))
+    assert asked.result.done
+
+
+def test_a_node_that_came_and_went_is_begun_anew(protocol: ZooKeeperProtocol) -> None:
+    read(protocol, (None, stat(2)))
+    asked = tried(
+        protocol,
+        write(if_version=0),
+        (NoNode(), NoNode(), NoNode()),
+        (("", "", stat(1, 9)), None, None),
+    )
+    assert asked == [BEGIN, Batch((Multi(MAKING), Get(NODE), Get(RECEIPT)))]
+    assert asked.result.done
 
 
 def test_a_lost_race_is_one_round_trip_and_brings_the_next_value(protocol: ZooKeeperProtocol) -> None:
+    written(protocol)
     before = read(protocol, (b"old", stat(3)))
     asked = tried(protocol, write(if_version=before.version), (failed(1, BadVersion()), (b"other", stat(4))))
     assert len(asked) == 1
     assert asked.result == Written(done=False, stored=Stored(b"other", shown(4)))
-    then = tried(protocol, write(if_version=shown(4)), (("", stat(5)), (b"x", stat(5))))
+    then = tried(protocol, write(if_version=shown(4)), ((stat(1), stat(5)), (b"x", stat(5))))
     assert len(then) == 1
     assert then.result.done
 
@@ -212,8 +266,9 @@ def test_a_lost_race_is_one_round_trip_and_brings_the_next_value(protocol: ZooKe
 def test_versions_near_the_end_of_the_counter_are_compared_as_the_server_counts(
     protocol: ZooKeeperProtocol,
 ) -> None:
+    written(protocol)
     before = read(protocol, (b"old", stat(-7)))
-    asked = tried(protocol, write(if_version=before.version), (("", stat(-6)), (b"x", stat(-6))))
+    asked = tried(protocol, write(if_version=before.version), ((stat(1), stat(-6)), (b"x", stat(-6))))
     assert asked[0].parts[0].parts[1] == SetData(NODE, b"x", -7)
     assert asked.result.stored.version == before.version + 1
 
@@ -272,8 +327,9 @@ def test_what_must_not_be_there_is_written_over_what_is_no_value(
 ) -> None:
     version = 0 if data == b"" else 6
     read(protocol, (data, stat(version)))
-    asked = tried(protocol, write(if_version=0), (("", stat(7)), (b"x", stat(7))))
-    assert asked[0].parts[0].parts[1] == SetData(NODE, b"x", version)
+    begins = begun((data, stat(version)))
+    asked = tried(protocol, write(if_version=0), begins, ((stat(1), stat(7)), (b"x", stat(7))))
+    assert asked[1].parts[0].parts[1] == SetData(NODE, b"x", version)
     assert asked.result.done
 
 
@@ -287,7 +343,11 @@ def test_a_value_that_is_known_to_be_there_is_read_anyhow(protocol: ZooKeeperPro
     """What this session knows may be old: it was deleted since."""
     read(protocol, (b"there", stat(2)))
     asked = tried(
-        protocol, write(if_version=0), (None, (None, stat(3)), NoNode()), (("", stat(4)), (b"x", stat(4)))
+        protocol,
+        write(if_version=0),
+        (None, (None, stat(3)), NoNode()),
+        begun((None, stat(3))),
+        ((stat(1), stat(4)), (b"x", stat(4))),
     )
     assert asked[0] == BOTH
     assert asked.result.done
@@ -306,19 +366,21 @@ def test_one_that_another_made_and_deleted_meanwhile_is_written(protocol: ZooKee
         protocol,
         write(if_version=0),
         (failed(0, NodeExists()), (None, stat(2)), NoNode()),
-        (("", stat(3)), (b"x", stat(3))),
+        begun((None, stat(2))),
+        ((stat(1), stat(3)), (b"x", stat(3))),
     )
-    assert asked[1].parts[0].parts[1] == SetData(NODE, b"x", 2)
+    assert asked[2].parts[0].parts[1] == SetData(NODE, b"x", 2)
     assert asked.result.done
 
 
 def test_a_deletion_in_between_is_no_value_either(protocol: ZooKeeperProtocol) -> None:
+    written(protocol)
     read(protocol, (None, stat(2)))
     asked = tried(
         protocol,
         write(if_version=0),
         (failed(1, BadVersion()), (None, stat(4))),
-        (("", stat(5)), (b"x", stat(5))),
+        ((stat(1), stat(5)), (b"x", stat(5))),
     )
     assert asked[1].parts[0].parts[1] == SetData(NODE, b"x", 4)
     assert asked.result.done
@@ -551,8 +613,8 @@ def test_a_write_that_a_session_which_had_ended_did_not_send_was_not_done(
 
 
 def test_a_write_that_was_done_needs_no_answer_to_the_read_behind(protocol: ZooKeeperProtocol) -> None:
-    read(protocol, (b"old", stat(3)))
-    assert tried(protocol, write(if_version=shown(3)), (("", stat(4)), CUT)).result.done
+    written(protocol, 3)
+    assert tried(protocol, write(if_version=shown(3)), ((stat(1), stat(4)), CUT)).result.done
     with pytest.raises(StoreUnavailable):
         tried(protocol, write(if_version=shown(4), number=2), (failed(1, BadVersion()), CUT))
 
@@ -562,11 +624,11 @@ def test_that_the_session_has_ended_says_nothing_of_a_write() -> None:
 
 
 def test_so_many_nodes_are_remembered(protocol: ZooKeeperProtocol) -> None:
-    read(protocol, (b"", stat(5)))
+    written(protocol, 5)
     for number in range(3 * MOST_NODES):
         feed(protocol.read(Read(f"~value/{number}"), CONTEXT), (None, NoNode()))
         if number == MOST_NODES // 2:
-            assert len(tried(protocol, write(if_version=shown(5)), (("", stat(6)), None))) == 1
+            assert len(tried(protocol, write(if_version=shown(5)), ((stat(1), stat(6)), None))) == 1
     assert len(protocol._nodes) <= MOST_NODES
     assert (
         tried(
@@ -583,7 +645,7 @@ def test_an_exchange_of_an_older_receipt_is_not_taken_for_the_newest(protocol: Z
     """As two threads of a session may note it."""
     written(protocol)
     asked = feed(
-        protocol._exchange(Exchange(write(if_version=shown(1)), 0, b"1")),
+        protocol._exchange(Exchange(write(guards=(Guard(GUARD),)), 0, b"1")),
         (failed(0, NodeExists()), (b"first", stat(1))),
         (None, (b"first", stat(1)), (b"90", stat(0))),
     )

@@ -3,7 +3,8 @@
 The receipt is an ephemeral child of the value's node, ``~<session>``: it goes with the session, and ``~``
 begins the name of no contender. A write is one multi of three parts: the receipt (made, or written if it has
 the version that this session knows), a check of each guard, and the data. The receipt comes first. So
-whichever part fails, it is known whether the receipt was as expected.
+whichever part fails, it is known whether the receipt was as expected. Before the first write on a condition
+the receipt is made alone: a receipt is of one node, and a data version says nothing of which node it is of.
 
 A version is ``czxid << 32 | data version``. To delete a value is to write null data: the node and its
 version stay, and versions rise over deletions. A node made by this package has no data until it is written,
@@ -106,8 +107,10 @@ class Values(Asking):
     def _exchange(self, put: Exchange) -> Steps[Exchanged]:
         for _ in range(NODE_TRIES):
             plan = self._planned(put)
-            if plan is None:
-                here = yield from self._look(put.write.key)
+            # Until there is a receipt of it, the node may be another by now, with the same data version.
+            begins = plan is not None and plan[1] != ANY and not put.expected
+            if plan is None or begins:
+                here = yield from self._look(put.write.key, begins=begins)
                 if _refuses(put, here):
                     return here
                 continue
@@ -159,9 +162,7 @@ class Values(Asking):
         if isinstance(came, ZooKeeperError) and not isinstance(came, SessionExpired):
             raise StoreUnavailable(self._label, f"ZooKeeper error {came.code}") from came  # done, or not
         (done,) = self._answers((came,))
-        if receipt not in self._sizes:
-            self._sizes[receipt] = size = listed(receipt)
-            self._listed += size
+        self._lists(receipt)
         stored = None if put.settles else self._note(write.key, (write.data, done[-1]))
         if make and put.settles:
             self._nodes.pop(write.key, None)  # it is not known which transaction made it
@@ -203,11 +204,21 @@ class Values(Asking):
             return Exchanged(False, known.version, known.text, stored, guarded=guarded)
         return replace((yield from self._look(key)), guarded=guarded)
 
-    def _look(self, key: str) -> Steps[Exchanged]:
-        """Read value and receipt."""
+    def _look(self, key: str, *, begins: bool = False) -> Steps[Exchanged]:
+        """Read value and receipt, which is made before that if the session ``begins`` to write here."""
         node, receipt = self._places(key)
-        _, value, said = yield from self._together((Sync("/"), Get(node), Get(receipt)))
+        first = Create(receipt, b"", ephemeral=True) if begins else Sync("/")
+        replies = yield from Batch((first, Get(node), Get(receipt)))
+        hidden = (NoNode, NodeExists)
+        _, value, said = self._answers(tuple(None if isinstance(one, hidden) else one for one in replies))
+        if said is not None:
+            self._lists(receipt)
         return _as_found(said, self._note(key, value))
+
+    def _lists(self, receipt: str) -> None:
+        """Count a receipt among what the end of the session lists."""
+        self._sizes[receipt] = size = listed(receipt)
+        self._listed += size
 
     def _note(self, key: str, found: tuple[bytes | None, Stat] | None) -> Stored:
         """Note the node as it was found, and return the value."""
