@@ -22,6 +22,7 @@ from recipes._contract.operations import (
 from recipes._rules.exclusive import EXCLUSIVE
 from recipes.errors import SessionLost, StoreDenied, StoreFull, StoreRefused, StoreUnavailable
 from recipes.stores.receipts import Exchange
+from recipes.stores.zookeeper.codec import encoded
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import ZooKeeperProtocol
 from recipes.stores.zookeeper.protocol_values import MOST_NODES, NODE_TRIES
@@ -273,6 +274,18 @@ def test_versions_near_the_end_of_the_counter_are_compared_as_the_server_counts(
     assert asked.result.stored.version == before.version + 1
 
 
+@pytest.mark.parametrize("last", [True, False])
+def test_a_version_that_has_come_to_minus_one_is_compared(protocol: ZooKeeperProtocol, *, last: bool) -> None:
+    """To name that is to name any: a second write in the same step names the version behind it."""
+    written(protocol)
+    before = read(protocol, (b"old", stat(-1)))
+    reply = (stat(1), stat(0), stat(1)) if last else failed(2, BadVersion())
+    asked = tried(protocol, write(if_version=before.version), (reply, (b"x", stat(1))))
+    parts = SetData(RECEIPT, b"1", 0), SetData(NODE, b"x", -1), SetData(NODE, b"x", 0)
+    assert asked == [Batch((Multi(parts), Get(NODE)))]
+    assert asked.result == Written(done=last, stored=Stored(b"x", shown(1)))
+
+
 @pytest.mark.parametrize(
     ("found", "stored"),
     [
@@ -412,6 +425,26 @@ def test_a_receipt_that_rose_is_compared_anew(protocol: ZooKeeperProtocol) -> No
     assert asked.result.done
 
 
+def test_a_receipt_is_compared_as_the_server_counts(protocol: ZooKeeperProtocol) -> None:
+    """In 32 bits with a sign: no request was made of what is beyond the last number."""
+    written(protocol)
+    rose: list[Any] = [(failed(0, BadVersion()),), (None, (b"y", stat(1)), (b"8", stat(2**31 - 1)))]
+    asked = tried(protocol, write(), *rose, ((stat(-(2**31)), stat(1)),))
+    assert asked[-1].parts[0].parts[0] == SetData(RECEIPT, b"1", 2**31 - 1)
+    asked = tried(protocol, write(number=2), ((stat(-(2**31) + 1), stat(1)),))
+    assert asked[-1].parts[0].parts[0] == SetData(RECEIPT, b"2", -(2**31))
+    assert encoded(asked[-1].parts[0], b"")
+
+
+def test_a_receipt_whose_count_is_at_its_end_is_there(protocol: ZooKeeperProtocol) -> None:
+    written(protocol)
+    rose: list[Any] = [(failed(0, BadVersion()),), (None, (b"y", stat(1)), (b"8", stat(-1)))]
+    asked = tried(protocol, write(), *rose, ((stat(0), stat(1)),))
+    assert asked[-1].parts[0].parts[0] == SetData(RECEIPT, b"1", -1)
+    asked = tried(protocol, write(number=2), ((stat(1), stat(1)),))
+    assert asked[-1].parts[0].parts[0] == SetData(RECEIPT, b"2", 0)
+
+
 def test_a_receipt_that_went_with_its_node_is_made_anew(protocol: ZooKeeperProtocol) -> None:
     """An operator deleted the node of the value."""
     written(protocol)
@@ -548,6 +581,18 @@ def test_receipts_leave_less_room_for_contenders(
     for number in range(870, 890):
         written_to(number, None, None)
     assert feed(protocol.enqueue(queueing, CONTEXT), created).result.mine.ticket == ticket
+
+
+def test_the_oldest_receipt_is_deleted_by_the_number_that_the_server_has(
+    protocol: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(protocol)
+    tried(protocol, write(), (failed(0, BadVersion()),), (None, (b"x", stat(1)), (b"1", stat(-5))))
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 0)
+    for number in range(2):
+        replies: Any = (("", stat(1)), None, None)[: 1 + 2 * number]
+        asked = feed(protocol.write(Write(f"~value/{number}", b"", 8), CONTEXT), replies)
+    assert asked[0].parts[1] == Delete(RECEIPT, -5)
 
 
 # Settling.

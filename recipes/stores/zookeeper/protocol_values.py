@@ -108,7 +108,7 @@ class Values(Asking):
         for _ in range(NODE_TRIES):
             plan = self._planned(put)
             # Until there is a receipt of it, the node may be another by now, with the same data version.
-            begins = plan is not None and plan[1] != ANY and not put.expected
+            begins = plan is not None and plan[1] is not None and not put.expected
             if plan is None or begins:
                 here = yield from self._look(put.write.key, begins=begins)
                 if _refuses(put, here):
@@ -120,37 +120,38 @@ class Values(Asking):
         changing = f"the node of {put.write.key!r} is made and deleted over and over"
         raise StoreUnavailable(self._label, changing, unsent=True)  # each try was answered: nothing was done
 
-    def _planned(self, put: Exchange) -> tuple[bool, int] | None:
-        """Return whether the node is to be made first, and the data version that it must have.
+    def _planned(self, put: Exchange) -> tuple[bool, int | None] | None:
+        """Return whether the node is to be made first, and the data version that it must have, if any.
 
-        None: that is not known, or the value is another than it should be.
+        None in place of both: that is not known, or the value is another than it should be.
         """
         wanted, node = put.write.if_version, self._nodes.get(put.write.key)
         make = node == MISSING and not put.expected
         if put.settles or wanted is None or (make and wanted == 0):
-            return make, ANY
+            return make, None
         if node is None or node == MISSING:
             return None
         if wanted:
             return (False, _data_version(wanted)) if node.czxid == wanted >> VERSION_BITS else None
         return None if node.written else (False, node.version)
 
-    def _try(self, put: Exchange, make: bool, version: int) -> Steps[Exchanged | None]:
+    def _try(self, put: Exchange, make: bool, version: int | None) -> Steps[Exchanged | None]:
         """Ask once; None: try again, for the node was not as it was last seen."""
         write, node, receipt = put.write, *self._places(put.write.key)
         parts: list[Any] = [Create(node, None)] if make else []
-        if put.expected:
-            parts.append(SetData(receipt, put.receipt, put.expected - 1))
+        if put.expected:  # of -1, to which it comes once in 2**32 writes, any version will do
+            parts.append(SetData(receipt, put.receipt, _data_version(put.expected - 1)))
         else:
             parts.append(Create(receipt, put.receipt, ephemeral=True))
         reads: tuple[Get, ...] = ()
         if not put.settles:
             parts += (Check(one.entry.ref, AS_CREATED if one.unchanged else ANY) for one in write.guards)
-            parts.append(SetData(node, write.data, version))
+            parts += _compared(node, write.data, version)
             if write.guards or write.if_version is not None:
                 reads = (Get(node), Get(receipt)) if make else (Get(node),)
         # The transaction that ends the session names all that goes with it, and must not be too long.
-        spent = tuple(Delete(self._places(key)[1], at - 1) for key, at in self._receipts.surplus())
+        surplus = self._receipts.surplus()
+        spent = tuple(Delete(self._places(key)[1], _data_version(at - 1)) for key, at in surplus)
         for one in spent:
             self._sizes.pop(one.path, None)
         came, *found = (yield from Batch((Multi(tuple(parts)), *reads, *spent)))[: 1 + len(reads)]
@@ -166,7 +167,7 @@ class Values(Asking):
         stored = None if put.settles else self._note(write.key, (write.data, done[-1]))
         if make and put.settles:
             self._nodes.pop(write.key, None)  # it is not known which transaction made it
-        return Exchanged(True, put.expected + 1, put.receipt, stored)
+        return Exchanged(True, put.expected % VERSIONS + 1, put.receipt, stored)
 
     def _judge(
         self, put: Exchange, failed: MultiFailed, place: int, found: tuple[Any, ...]
@@ -246,13 +247,20 @@ def _as_found(receipt: tuple[bytes | None, Stat] | None, stored: Stored | None) 
     if receipt is None:
         return Exchanged(False, 0, b"", stored)
     data, stat = receipt
-    return Exchanged(False, stat.version + 1, data or b"", stored)
+    return Exchanged(False, stat.version % VERSIONS + 1, data or b"", stored)
 
 
 def _refuses(put: Exchange, here: Exchanged) -> bool:
     """Whether a write cannot be done, as the receipt and the value were found to be."""
     stored = here.stored or NO_VALUE
     return here.version != put.expected or put.write.if_version not in (None, stored.version)
+
+
+def _compared(node: str, data: bytes | None, version: int | None) -> tuple[SetData, ...]:
+    """Return what writes a node that has this data version, if any."""
+    if version == ANY:  # it has come to that: the first of two makes it 0, and is undone if it was another
+        return SetData(node, data), SetData(node, data, 0)
+    return (SetData(node, data, ANY if version is None else version),)
 
 
 def _version(stat: Stat) -> int:
