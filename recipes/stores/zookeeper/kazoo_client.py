@@ -10,6 +10,7 @@ The state changes in kazoo's connection thread, in its listener, in the order of
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import threading
@@ -220,7 +221,8 @@ class KazooSession:
         try:
             self._access.introduce(self._client, self._password)
         except StoreUnavailable as late:
-            raise TimeoutError(late.detail) from None  # for kazoo a connection that failed: it tries again
+            # For kazoo a connection that failed: it looks for a text, and tries again.
+            raise TimeoutError(errno.ETIMEDOUT, late.detail) from None
         except StoreDenied as denied:
             self._on_lost(denied.detail, denied)  # kazoo does not tell: for it nothing has begun
             raise AuthFailedError from None

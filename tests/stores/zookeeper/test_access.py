@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from recipes.errors import StoreUnavailable
 from recipes.stores.secret import Secret
+from recipes.stores.zookeeper import kazoo_client
 from recipes.stores.zookeeper.access import OPEN, Access
 from recipes.stores.zookeeper.kazoo_client import KazooSession
 from recipes.stores.zookeeper.requests import Connect, Exists
@@ -128,3 +130,17 @@ def test_a_password_that_is_not_given_is_a_connection_that_failed() -> None:
     session._connect_s = 10
     session._introduce()
     assert session._client.auth_data == {("digest", "app:pw")}
+
+
+def test_a_call_says_that_it_was_the_password_that_was_late(
+    connections: Connections, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going_on = threading.Event()
+    monkeypatch.setattr(kazoo_client, "connect_timeout", lambda *_: 0.05)
+    driver = connections(server.hosts)
+    driver.session._access = access = given(username="app", password=lambda: str(going_on.wait(10)))
+    assert access.who is not None
+    driver.session._asker = access.who.asker
+    with pytest.raises(StoreUnavailable, match=r":\d+: no answer to a login in time: password\(\) has not"):
+        driver.ask(Connect(4.0))
+    going_on.set()
