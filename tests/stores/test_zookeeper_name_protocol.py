@@ -158,7 +158,7 @@ def test_a_grant_whose_node_another_user_made_anew_is_lost_and_no_other(zk: Name
     theirs = feed(zk.enqueue(Enqueue(other, EXCLUSIVE), CONTEXT), (("/app/y/lock", OURS[1]),)).result.mine
     renewal = feed(zk.renew(Renew((MINE, theirs), 5.0), CONTEXT), (None, OURS, DENIED)).result
     assert renewal.missing == (theirs,)
-    assert feed(zk.check(Check(theirs, (), None), CONTEXT), (None, THEIRS[1], DENIED)).result.mine is False
+    assert feed(zk.check(Check(theirs, (), None), CONTEXT), (None, DENIED)).result.mine is False
     steps = feed(zk.withdraw(Withdraw(other, theirs), CONTEXT), (None, DENIED))
     assert steps.result is False
     assert feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, OURS)).result.missing == ()
@@ -224,8 +224,19 @@ def test_only_the_own_node_is_deleted(zk: NameProtocol) -> None:
 
 def test_check_and_listing_read_behind_a_sync(zk: NameProtocol) -> None:
     taken(zk, MADE)
-    steps = feed(zk.check(Check(MINE, (), None), CONTEXT), (None, OURS[1], OURS))
+    steps = feed(zk.check(Check(MINE, (), None), CONTEXT), (None, OURS))
+    assert (steps, steps.result.mine) == ([READ], True)
+    steps = feed(zk.listing(List("x", 5), CONTEXT), (None, OURS[1], OURS))
+    assert steps == [Batch((Sync("/"), Exists(NODE, None, "x"), Get(NODE)))]
+    assert [one.id for one in steps.result.contenders] == [ID]
+
+
+def test_a_watch_is_set_where_it_was_asked_for(zk: NameProtocol) -> None:
+    """On what is not there it would stay for as long as the connection."""
+    waits = Entry(TICKET, "x", 0)
+    steps = feed(zk.check(Check(waits, (HOLDER,), None), CONTEXT), (None, THEIRS[1], THEIRS))
     assert (steps, steps.result.mine) == ([SEEN], True)
+    assert feed(zk.check(Check(waits, (), None), CONTEXT), (None, THEIRS)).result.mine is True
     steps = feed(zk.listing(List("x", 5, watch=True), CONTEXT), (None, None, NoNode()))
     assert (steps, steps.result.contenders, steps.result.due_s) == ([SEEN], (), None)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from recipes._contract.connection import Batch
-from recipes._contract.operations import Op, Open, Opened
+from recipes._contract.connection import Batch, Mailbox
+from recipes._contract.operations import Check, Checked, List, Listing, Op, Open, Opened
 from recipes._contract.protocol import RequestContext, Steps
 from recipes.errors import StoreDenied, StoreUnavailable
-from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take
+from recipes.stores._kit.cell import Cell, CellProtocol, Claim, Drop, Keep, Peek, Take, shown
 from recipes.stores.zookeeper.layout import Layout
 from recipes.stores.zookeeper.protocol import NO_SESSION, PARENT_TRIES, ZooKeeperProtocol
 from recipes.stores.zookeeper.protocol_asking import ANOTHERS, MOST_LISTED, Asking, listed
@@ -52,7 +52,7 @@ class NameProtocol(Asking, CellProtocol):
             case Take():
                 return (yield from self._take(op, context))
             case Peek():
-                return (yield from self._look_at(op.cell, context, Sync("/")))
+                return (yield from self._look_at(op.cell, context.mailbox, Sync("/")))
             case Keep():
                 return (yield from self._ours(op.claims))
             case Drop():
@@ -62,6 +62,22 @@ class NameProtocol(Asking, CellProtocol):
                 return ours
             case _:
                 raise AssertionError(f"{op!r} should be an act")
+
+    # A watch of what is not there stays for as long as the connection: none is set that nobody asked for.
+
+    def check(self, op: Check, context: RequestContext) -> Steps[Checked]:
+        """Look whose the cell is, and watch it only for one that waits for its holder."""
+        if op.targets:
+            return (yield from super().check(op, context))
+        (stands,) = yield from self._ours(((op.mine.ticket.queue, self._value(op.mine.ticket.id)),))
+        return Checked(op.mine.token == 0 or stands, frozenset())
+
+    def listing(self, op: List, context: RequestContext) -> Steps[Listing]:
+        """Look at the holder."""
+        if op.watch:
+            return (yield from super().listing(op, context))
+        cell = yield from self._look_at(op.queue, None, Sync("/"))
+        return Listing(shown(op.queue, cell))
 
     def _take(self, op: Take, context: RequestContext) -> Steps[Cell]:
         """Create the node; a failed create is behind all that a read has to show."""
@@ -75,7 +91,7 @@ class NameProtocol(Asking, CellProtocol):
             if isinstance(created, NoNode):
                 yield from self._make(self._layout.ancestors(op.cell))
             elif isinstance(created, NodeExists):
-                there = yield from self._look_at(op.cell, context)
+                there = yield from self._look_at(op.cell, context.mailbox)
                 return there if there.value else Cell(STRANGER, 0, 0.0)  # it was taken, and can be taken now
             else:
                 ((made, stat),) = self._answers((created,))
@@ -92,13 +108,13 @@ class NameProtocol(Asking, CellProtocol):
         pairs = zip(claims, seen, strict=True)
         return tuple(self._cell(cell, one).value == value for (cell, value), one in pairs)
 
-    def _look_at(self, cell: str, context: RequestContext, *before: Sync) -> Steps[Cell]:
-        """Read a node, and have its next event be ``Changed(cell)``, whether or not it is there.
+    def _look_at(self, cell: str, mailbox: Mailbox | None, *before: Sync) -> Steps[Cell]:
+        """Read a node; with a mailbox its next event is ``Changed(cell)``, whether or not it is there.
 
         Of one that may not be read it is known that it is there, and since when.
         """
         path = self._path(cell)
-        *replies, read = yield from Batch((*before, Exists(path, context.mailbox, cell), Get(path)))
+        *replies, read = yield from Batch((*before, Exists(path, mailbox, cell), Get(path)))
         there = (None if isinstance(one, NoNode) else one for one in replies)
         *_, stat, found = self._answers((*there, _seen(read)))
         closed = isinstance(read, StoreDenied) and stat is not None
