@@ -23,8 +23,8 @@ from recipes._contract.operations import Program
 from recipes._contract.wakeups import Disturbed, Event
 from recipes._mutex import new_rlock
 from recipes._programs.cleaner import Job, clean, rest
-from recipes._programs.hold import HeldState, StoreSession
-from recipes._programs.session import keep
+from recipes._programs.hold import StoreSession
+from recipes._programs.session import SessionEvent, keep
 from recipes._run.callbacks import Callbacks
 from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
@@ -316,31 +316,28 @@ class BlockingRuntime(Runtime):
         """Return what runs users' callbacks in order, in a thread that nothing else depends on."""
         return self._callbacks.lane().put
 
-    def close(self) -> list[HeldState]:
-        """End the session on the store and let go of everything; returns what was held."""
+    def close(self) -> None:
+        """Let go of everything, and end the session on the store."""
         self.sweep()
         try:
-            return self._close()
+            self._close()
         except BaseException:  # an interrupt
             self._close_behind()
             raise
 
-    def _close(self) -> list[HeldState]:
+    def _close(self) -> None:
         state = self.state
         with section.mark, self._starting:
             if state.closed is not None:
-                return []
+                return
             state.closed = "closed"
             session = self._ending = state.session
         waits = False
         try:
-            holds, now = self.holds, self.now()
-            released = [hold for hold in holds if hold.release(now, self.emit)]
+            self.let_go()
             waits = session is None or self._end(session)
-            self.let_go(released, now)
         finally:
             self._stop_threads(waits=waits)
-        return released
 
     def _close_behind(self) -> None:
         """End the session also if closing was interrupted before it came to that."""
@@ -370,6 +367,7 @@ class BlockingRuntime(Runtime):
         return True
 
     def _stop_threads(self, *, waits: bool) -> None:
+        self.state.tell(SessionEvent())
         self.state.wake_keepalive()
         self._jobs.put(None)
         if not waits or section.struck():  # they may wait for what was interrupted

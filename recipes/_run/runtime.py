@@ -24,7 +24,7 @@ from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.operations import Entry, Open, Program, Stored, StoreOp, Ticket, Write
 from recipes._programs.cleaner import Job
 from recipes._programs.hold import CLOSED, INTERRUPTED, REMOVED, HeldState, StoreSession
-from recipes._programs.session import SessionEvent, SessionState
+from recipes._programs.session import SessionState
 from recipes._programs.steps import Admit
 from recipes._record import record
 from recipes._run import process
@@ -362,12 +362,16 @@ class Runtime(ABC):
         if self._living_on:
             self._living()
 
-    def let_go(self, released: list[HeldState], now: float) -> None:
-        """Tell, at the end of closing, the calls in progress, and about the grants that were held."""
-        self.state.tell(SessionEvent())
-        for hold in released:
-            for transition in hold.release_to_report(now):
-                self.emit(transition)
+    def let_go(self) -> None:
+        """Release all that is held, and report that: what follows, as the client closes, may be cut short."""
+        holds, now = self.holds, self.now()
+        try:
+            for hold in holds:
+                hold.release(now, self.emit)
+        finally:
+            for hold in holds:
+                for transition in hold.release_to_report(now):
+                    self.emit(transition)
 
     def note(self) -> str:
         """Return what others may read beside a contender that joins now; nothing unless asked for."""

@@ -24,7 +24,7 @@ from recipes._contract.wakeups import Disturbed, Event
 from recipes._programs.cleaner import Job, clean, rest
 from recipes._programs.hold import CLOSED, HeldState, StoreSession
 from recipes._programs.queueing import open_session
-from recipes._programs.session import keep
+from recipes._programs.session import SessionEvent, keep
 from recipes._run import process
 from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
@@ -329,33 +329,26 @@ class AsyncRuntime(Runtime):
             except RuntimeError:
                 log.debug("a callback was due after its loop was closed")
 
-    async def close(self) -> list[HeldState]:
-        """End the session on the store and let go of everything; returns what was held."""
-        if self.state.closed is None:
-            self._refuse_other_loop()
-        begun = self._begin_closing()
-        if begun is None:
-            return []
-        session, released, now = begun
+    async def close(self) -> None:
+        """Let go of everything, and end the session on the store."""
+        if self.state.closed is not None:
+            return
+        self._refuse_other_loop()
+        session = self._begin_closing()
         waits = False
         try:
             if session is not None:
                 await self._end(session)
             waits = True
-            self.let_go(released, now)
         finally:
             await self._stop_tasks(waits=waits)
-        return released
 
-    def _begin_closing(self) -> tuple[StoreSession | None, list[HeldState], float] | None:
-        """Let no call begin and hold nothing from here on; None if that was so already."""
-        state = self.state
-        if state.closed is not None:
-            return None
-        state.closed = "closed"
-        session, holds = state.session, self.holds
-        now = self.now()
-        return session, [hold for hold in holds if hold.release(now, self.emit)], now
+    def _begin_closing(self) -> StoreSession | None:
+        """Let no call begin and hold nothing from here on; returns the session that is to be ended."""
+        self.state.closed = "closed"
+        session = self.state.session
+        self.let_go()
+        return session
 
     async def _end(self, session: Any) -> None:
         """End a session on the store, in a task that goes on where this one is cancelled."""
@@ -377,6 +370,7 @@ class AsyncRuntime(Runtime):
             await job.session.connection.close()
 
     async def _stop_tasks(self, *, waits: bool) -> None:
+        self.state.tell(SessionEvent())
         self.state.wake_keepalive()
         if self._watchdog is not None:
             self._watchdog.look()
@@ -396,15 +390,14 @@ class AsyncRuntime(Runtime):
         session, loop = self.state.session, self._loop
         if loop is not None and loop.is_running() and self._closed_in(loop):
             return
-        begun = self._begin_closing()
+        if self.state.closed is None:
+            self._begin_closing()
         if session is not None:
             session.ended = CLOSED
+        self.state.tell(SessionEvent())
         for one in dict.fromkeys((session, *self.ends_sessions())):  # some of a `close` that was cancelled
             if one is not None and one.id:
                 self._end_without_loop(one, one.connection.for_another_loop())()
-        if begun is not None:
-            _, released, now = begun
-            self.let_go(released, now)
 
     def _closed_in(self, loop: asyncio.AbstractEventLoop) -> bool:
         closing = self.close()

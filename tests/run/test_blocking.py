@@ -1076,21 +1076,55 @@ def test_close_is_within_its_time_with_the_store_dead(
     assert backend.closed_connections == 1
 
 
-@pytest.mark.parametrize(
-    "at", ["as the session is ended", "as what is held is released", "as it begins", "before it asks"]
-)
+def test_what_was_held_is_reported_before_the_session_is_ended_on_the_store(backend: FaultyBackend) -> None:
+    """At exit a store that is silent has no more time than that takes."""
+    client = Client(backend, SETTINGS)
+    grant = client.lock("x").acquire()
+    with reported() as seen:
+        by_then: list[Any] = []
+        backend.before = lambda request: by_then.extend(seen) if type(request.op).__name__ == "End" else None
+        client._runtime.leave()
+    assert by_then == seen == [("lock.released", grant.token)]
+
+
+def but_that_of(struck: HeldState) -> Callable[..., bool]:
+    """Do as ``HeldState.release``, but for an interrupt amid that of one."""
+    release = HeldState.release
+
+    def released(hold: HeldState, *args: Any) -> bool:
+        if hold is struck:
+            raise KeyboardInterrupt
+        return release(hold, *args)
+
+    return released
+
+
+RELEASED_AND_LOST = {
+    "as the session is ended": (2, 0),
+    "as what is held is released": (0, 2),
+    "as the second is released": (1, 1),
+    "as it begins": (0, 2),
+    "before it asks": (2, 0),
+}
+
+
+@pytest.mark.parametrize("at", RELEASED_AND_LOST)
 def test_a_close_that_is_interrupted_ends_the_session_behind(
     backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     client = Client(backend, SETTINGS)
     grants = [client.lock(name).acquire() for name in "xy"]
     struck = Mock(side_effect=KeyboardInterrupt)
+    seen: list[str] = []
+    stop = subscribe(lambda t: seen.append(t.event))
     with monkeypatch.context() as patch:
         match at:
             case "as the session is ended":
                 backend.before = on("End", KeyboardInterrupt)
             case "as what is held is released":
                 patch.setattr(HeldState, "release", struck)
+            case "as the second is released":
+                patch.setattr(HeldState, "release", but_that_of(grants[1]._hold))
             case "as it begins":
                 patch.setattr(BlockingRuntime, "holds", property(struck))
             case "before it asks":
@@ -1102,6 +1136,8 @@ def test_a_close_that_is_interrupted_ends_the_session_behind(
     client._runtime.leave()
     cleaned(client)
     client.close()
+    stop()
+    assert (seen.count("lock.released"), seen.count("lock.lost")) == RELEASED_AND_LOST[at]
     assert (backend.server.sessions, backend.server.contenders()) == ({}, [])
     assert eventually(lambda: backend.closed_connections == 1, SOON_S)
 

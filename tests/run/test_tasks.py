@@ -31,7 +31,7 @@ from recipes.errors import (
 )
 from recipes.events import subscribe
 from tests.run.doubles import FAST, SETTINGS, FaultyBackend
-from tests.run.test_blocking import REMOVALS, SOON_S, cut, on, refusing
+from tests.run.test_blocking import REMOVALS, SOON_S, cut, on, refusing, reported
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -953,7 +953,7 @@ async def test_a_close_that_is_cancelled_ends_the_session_behind(
     backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = AsyncClient(backend, SETTINGS)
-    await client.lock("x").acquire()
+    grant = await client.lock("x").acquire()
     asked, answer = asyncio.Event(), asyncio.Event()
     connection = type(backend.async_connection(lambda reason: None))
     ask = connection.ask
@@ -965,14 +965,16 @@ async def test_a_close_that_is_cancelled_ends_the_session_behind(
         return await ask(self, request, timeout_s)
 
     monkeypatch.setattr(connection, "ask", slowly)
-    closing = asyncio.create_task(client.close())
-    await asked.wait()
-    closing.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await closing
-    answer.set()
-    await cleaned(client)
-    await client.close()
+    with reported() as seen:
+        closing = asyncio.create_task(client.close())
+        await asked.wait()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        answer.set()
+        await cleaned(client)
+        await client.close()
+    assert seen == [("lock.released", grant.token)]
     assert (backend.server.sessions, backend.server.contenders()) == ({}, [])
     await until(lambda: backend.closed_connections == 1)
 
@@ -1018,12 +1020,14 @@ def test_the_exit_ends_what_a_cancelled_close_has_left(
         return client
 
     closing: list[asyncio.Task[None]] = []
-    client = asyncio.run(leave_it())
-    assert closing[0].cancelled()
-    assert backend.closed_connections == 1
-    assert len(backend.server.sessions) == 1
-    monkeypatch.undo()
-    client._runtime.leave()
+    with reported() as seen:
+        client = asyncio.run(leave_it())
+        assert closing[0].cancelled()
+        assert backend.closed_connections == 1
+        assert len(backend.server.sessions) == 1
+        monkeypatch.undo()
+        client._runtime.leave()
+    assert len(seen) == 1
     assert backend.server.sessions == {}
     gc.collect()
     assert "Task was destroyed" not in caplog.text
