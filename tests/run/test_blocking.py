@@ -1143,15 +1143,19 @@ def test_a_close_that_is_interrupted_ends_the_session_behind(
 
 
 def test_the_exit_ends_what_an_interrupt_kept_close_from_ending(backend: FaultyBackend) -> None:
-    client = Client(backend, SETTINGS)
+    client = Client(backend, replace(SETTINGS, session_timeout_s=100 * SOON_S))  # nor does it renew by then
+    client.lock("x").acquire().release(wait=False)
+    cleaned(client)
     client.lock("x").acquire()
     client._runtime.state.closed = "closed"
     client.close()
-    keepalive = client._runtime._keepalive
+    threads = (client._runtime._keepalive, client._runtime._cleaner)
     client._runtime.leave()
     assert backend.server.sessions == {}
-    for thread in (keepalive, client._runtime._cleaner):
-        assert eventually(lambda thread=thread: thread is None or not thread.is_alive(), SOON_S)
+    for thread in threads:
+        assert thread is not None
+        thread.join(SOON_S)
+        assert not thread.is_alive()
 
 
 def test_only_close_ends_the_session_that_it_ends(
