@@ -17,6 +17,15 @@ from typing import TYPE_CHECKING, Any
 from recipes._version import __version__
 
 if TYPE_CHECKING:
+    from recipes import errors as errors
+    from recipes import etcd as etcd
+    from recipes import events as events
+    from recipes import fencing as fencing
+    from recipes import guarantees as guarantees
+    from recipes import sql as sql
+    from recipes import telemetry as telemetry
+    from recipes import testing as testing
+    from recipes import zookeeper as zookeeper
     from recipes._api.observing import AsyncObserving, Observing
     from recipes.barrier import AsyncBarrier, Barrier
     from recipes.client import AsyncClient, Client, connect, connect_async
@@ -230,18 +239,20 @@ _MODULES = ("errors", "etcd", "events", "fencing", "guarantees", "sql", "telemet
 """Modules that are an attribute after ``import recipes``, as those of `_WHERE` are."""
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _WHERE.items():
-        if name in names:
-            found = getattr(import_module(f"recipes.{module}"), name)
-            globals()[name] = found  # asked once
-            return found
-    if name in _WHERE or name in _MODULES:
-        try:
-            return import_module(f"recipes.{name}")
-        except ImportError as missing:  # what looks through a module expects nothing else
-            raise AttributeError(f"recipes.{name} cannot be imported: {missing}") from missing
-    raise AttributeError(f"module 'recipes' has no attribute {name!r}")
+if not TYPE_CHECKING:  # else every misspelt name would have a type
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _WHERE.items():
+            if name in names:
+                found = getattr(import_module(f"recipes.{module}"), name)
+                globals()[name] = found  # asked once
+                return found
+        if name in _WHERE or name in _MODULES:
+            try:
+                return import_module(f"recipes.{name}")
+            except ImportError as missing:  # what looks through a module expects nothing else
+                raise AttributeError(f"recipes.{name} cannot be imported: {missing}") from missing
+        raise AttributeError(f"module 'recipes' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

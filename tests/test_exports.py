@@ -87,14 +87,20 @@ UNEXPORTED = {
 
 def test_the_root_only_re_exports_and_late() -> None:
     tree = ast.parse(MODULES["recipes"].read_text())
-    (for_types,) = (node for node in tree.body if isinstance(node, ast.If))
+    for_types, at_run_time = (node for node in tree.body if isinstance(node, ast.If))
     assert ast.unparse(for_types.test) == "TYPE_CHECKING"
+    assert ast.unparse(at_run_time.test) == "not TYPE_CHECKING"
+    assert [node.name for node in at_run_time.body if isinstance(node, ast.FunctionDef)] == ["__getattr__"]
+    assert [node for node in tree.body if getattr(node, "name", "") == "__getattr__"] == []
     at_once = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert at_once == {"annotations", "import_module", "TYPE_CHECKING", "Any", "__version__"}
+    imports = [node for node in for_types.body if isinstance(node, ast.ImportFrom)]
+    modules = [alias for node in imports if node.module == "recipes" for alias in node.names]
+    assert [(alias.name, alias.asname) for alias in modules] == [(name, name) for name in recipes._MODULES]
     seen_by_types = {
         str(node.module).removeprefix("recipes."): tuple(alias.name for alias in node.names)
-        for node in for_types.body
-        if isinstance(node, ast.ImportFrom)
+        for node in imports
+        if node.module != "recipes"
     }
     assert seen_by_types == recipes._WHERE
     assert set(recipes.__all__) == {name for names in seen_by_types.values() for name in names} | {

@@ -230,7 +230,7 @@ ALLOWED = {
     },
     "drivers": {"values", "contract", "programs", "clock", "waiting"},
     "nouns": {"values", "contract", "rules", "programs", "drivers", "registry", "entry"},
-    "root": {"values", "nouns"},
+    "root": {"values", "nouns", "guards", "gates", "telemetry", "kit"},  # what is asked of it, when it is
     "guards": {"values", "contract", "programs", "queue kit", "protocols", "transports", "backends", "nouns"},
     "telemetry": {"values", "drivers", "clock"},  # made of events
     "gates": {"values", "rules"},  # for resources that know nothing of our stores

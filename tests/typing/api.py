@@ -117,6 +117,8 @@ def mistaken(client: recipes.Client, awaited: recipes.AsyncClient) -> None:
     client.lock("x").acquire(max_waiters="2")  # type: ignore[arg-type]
     _ = awaited.lock("x").acquire(time=5)  # type: ignore[arg-type]
     _ = awaited.lock("x").try_acquire(timeout="5")  # type: ignore[arg-type]
+    recipes.conect("memory://")  # type: ignore[attr-defined]
+    recipes.etcd.guard(7)  # type: ignore[arg-type]
 
 
 def hanging(client: recipes.Client) -> None:
@@ -124,6 +126,15 @@ def hanging(client: recipes.Client) -> None:
         grant.progress()
     with client.rwlock("x", max_hold=0.5).writer as written:
         written.progress()
+
+
+def reaching_modules(grant: recipes.Grant, transaction: Any) -> None:
+    assert_type(recipes.etcd.guard(grant), dict[str, Any])
+    recipes.zookeeper.guard(grant, transaction)
+    recipes.sql.guard(transaction, grant)
+    assert_type(recipes.testing.Store(), recipes.testing.Store)
+    recipes.events.configure(level="INFO")
+    assert_type(recipes.errors.LockLost, type[recipes.LockLost])
 
 
 def inspecting(client: recipes.Client) -> None:
