@@ -84,7 +84,7 @@ class Together(HeldState):
         tell: Told of an end that no release of it reports; must not block.
     """
 
-    __slots__ = ("_holds", "_tell", "leaving", "was_held")
+    __slots__ = ("_answered", "_holds", "_tell", "leaving", "was_held")
 
     def __init__(
         self, holds: Sequence[HeldState], labels: dict[str, Any], tell: Callable[[Together], None]
@@ -93,6 +93,7 @@ class Together(HeldState):
         super().__init__(first.entry, first.session, first.owner, acquired_at, labels)
         self._holds = tuple(holds)
         self._tell = tell
+        self._answered: dict[str, tuple[str]] = {}
         self.leaving: list[HeldState] = []  # released, and not withdrawn yet
         self.was_held: bool | None = None  # as its release began; None: that did not begin
 
@@ -156,6 +157,11 @@ class Together(HeldState):
                 self.leaving.append(part)
         first = (held or self.ended) and self._finish(RELEASED)
         return (held and first) or bool(self.leaving)
+
+    def answers(self) -> bool:
+        """Whether this call says if it was held: of several that release it at the same time one does."""
+        mark = (self.entry.ref,)  # one of its own
+        return self._answered.setdefault("by", mark) is mark
 
     @property
     def ended(self) -> bool:
@@ -245,10 +251,13 @@ def try_all(whole: Whole) -> Program[Whole | None]:
 
 def release_all(hold: Together, *, wait: bool = True) -> Program[bool]:
     """Delete the contenders of all parts that were released, the last first; see `release`."""
-    held = hold.released and hold.was_held is True
+    held = hold.answers() and hold.released and hold.was_held is True
     try:
-        while hold.leaving:
-            part = hold.leaving.pop(0)
+        while True:
+            try:
+                part = hold.leaving.pop(0)
+            except IndexError:  # no more, or another call withdraws the others
+                break
             if part.freed and not (yield from release(part, wait=wait)):
                 held = False
     except GeneratorExit:

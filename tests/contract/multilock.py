@@ -440,6 +440,14 @@ class MultiLocks:
         assert a.wait_clean()
         assert world.store.everything() == []
 
+    def test_of_two_releases_at_the_same_time_one_says_that_it_was_held(self, world: World) -> None:
+        a = world.client()
+        for _ in range(5):
+            grant = acquire(a, multilock(a, "a", "b", "c"))
+            releases = [a.api.start(grant.release) for _ in range(2)]
+            assert sorted(one.result() for one in releases) == [False, True]
+            assert world.store.everything() == []
+
     def test_closing_the_client_releases_all(self, world: World) -> None:
         a, b = world.client(), world.client()
         grant = acquire(a, multilock(a, "a", "b"))

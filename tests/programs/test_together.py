@@ -278,6 +278,42 @@ def test_release_withdraws_the_last_first() -> None:
     assert (played.result, whole.release(100.0)) == (True, False)
 
 
+def test_of_two_releases_at_the_same_time_one_says_that_it_was_held() -> None:
+    """And each part is withdrawn once."""
+    whole = together()
+    first, second = release_all(whole), release_all(whole)
+    assert whole.release(100.0)
+    asked = [next(first)]
+    assert whole.release(100.0), "there is something to withdraw"
+    asked.append(next(second))
+    played = [play(continued(one, True), Script(Withdraw=True)) for one in (second, first)]
+    asked += [op for one in played for op in one.ops if isinstance(op, Withdraw)]
+    assert sorted(op.ticket.queue for op in asked) == ["a", "b", "c"]
+    assert [one.result for one in played] == [False, True]
+    told = [event for one in played for event in one.events]
+    assert sorted(told) == ["lock.released"] * 3 + ["multilock.released"]
+    assert not whole.release(100.0)
+
+
+def continued(program: Any, answer: Any) -> Any:
+    """Go on with what has asked once."""
+    op = program.send(answer)
+    while True:
+        try:
+            op = program.send((yield op))
+        except StopIteration as stop:
+            return stop.value
+
+
+def test_a_release_that_did_not_come_to_withdraw_anything_is_finished_by_the_next() -> None:
+    whole = together()
+    assert whole.release(100.0)
+    assert whole.release(100.0)
+    played = play(release_all(whole), Script(Withdraw=True))
+    assert [op.ticket.queue for op in played.ops if isinstance(op, Withdraw)] == ["c", "b", "a"]
+    assert (played.result, whole.release(100.0)) == (True, False)
+
+
 def test_release_finds_that_a_part_was_lost_before() -> None:
     told: list[str] = []
     whole = together(told)
