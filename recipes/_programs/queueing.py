@@ -32,11 +32,18 @@ from recipes._contract.operations import (
 from recipes._contract.rule import Rule
 from recipes._contract.wakeups import Changed, Disturbed, Event, Gone, Granted, HandedOn
 from recipes._programs import permits
-from recipes._programs.hold import RELEASED, REMOVED, HeldState
+from recipes._programs.hold import CLOSED, REMOVED, HeldState, StoreSession
 from recipes._programs.steps import Abandon, Admit, Attach, BehindOwn, Emit, Now, Wait
 from recipes._rules.exclusive import EVERYBODY
 from recipes._rules.holding import waiting
-from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreError, StoreUnavailable
+from recipes.errors import (
+    ClientClosed,
+    LockTimeout,
+    QueueFull,
+    SessionLost,
+    StoreError,
+    StoreUnavailable,
+)
 from recipes.events import Transition, happened
 
 __all__ = [
@@ -145,6 +152,14 @@ class Attempt:
         """Whether it is of a semaphore."""
         return self.rule.weight is not None
 
+    def ended_by(self, lost: SessionLost, session: StoreSession | None) -> ClientClosed | SessionLost | None:
+        """Return the error of one that does not queue again, in another session; None if it does."""
+        if lost.reason == CLOSED or (session is not None and session.ended == CLOSED):  # amid a request
+            return ClientClosed()
+        if self.beside or (self.queued and not self.requeues):
+            return SessionLost(lost.reason, self.name, recipe=self.recipe)
+        return None
+
     def timed_out(self, silent: BaseException | None) -> LockTimeout:
         """Return the error of one that was not granted in time; ``silent`` says that there was no answer."""
         if self.late is None:
@@ -182,10 +197,11 @@ def open_session() -> Program[None]:
 def acquire(attempt: Attempt) -> Program[HeldState]:
     """Queue until granted; queue again at the tail whenever the session or the contender goes."""
     attempt.started_at = yield from Now()
+    session = None
     while True:
         ticket = attempt.next_ticket()
         try:
-            yield from Attach()
+            session = yield from Attach()
             if attempt.beside:
                 yield from all_held(attempt.beside)
             snapshot = yield from Enqueue(ticket, attempt.rule)
@@ -195,9 +211,9 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
             raise
         except SessionLost as lost:
             yield from Abandon(ticket)
-            if attempt.beside or (attempt.queued and not attempt.requeues):
-                yield from tell_end(attempt, "cancelled", reason="SessionLost")
-                raise SessionLost(lost.reason, attempt.name, recipe=attempt.recipe) from None
+            if (ended := attempt.ended_by(lost, session)) is not None:
+                yield from tell_end(attempt, "cancelled", reason=type(ended).__name__)
+                raise ended from None
             yield from Emit(attempt.transition("requeued", reason=lost.reason))
         except Expired as expired:
             yield from Abandon(ticket)
@@ -375,7 +391,7 @@ def _admit(attempt: Attempt, mine: Entry) -> Program[HeldState]:
     if hold.remaining(now) <= 0:  # a log that blocks, or a stop, may take longer than the session lasts
         hold.lose(hold.session.reason)
         yield from report_loss(hold)
-        raise SessionLost(hold.reason or hold.session.reason)
+        raise SessionLost(hold.reason or CLOSED)  # the latter if it was released
     return hold
 
 
@@ -462,11 +478,11 @@ def _behind_own(attempt: Attempt, snapshot: Snapshot, armed: Ahead) -> Program[b
 
 
 def all_held(holds: Iterable[HeldState]) -> Program[None]:
-    """Raise ``SessionLost`` unless all of these are held."""
+    """Raise ``SessionLost`` unless all of these are held; only a client that closes releases them."""
     for hold in holds:
         now = yield from Now()
         if hold.remaining(now) <= 0:
-            raise SessionLost(hold.lost(now) or RELEASED)
+            raise SessionLost(hold.lost(now) or CLOSED)
 
 
 def due_at(due_s: float | None) -> Program[float | None]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from recipes._contract.operations import Program
-from recipes._programs.hold import INTERRUPTED, RELEASED, HeldState
+from recipes._programs.hold import CLOSED, INTERRUPTED, RELEASED, HeldState
 from recipes._programs.queueing import (
     Attempt,
     acquire,
@@ -24,7 +24,7 @@ from recipes._programs.queueing import (
 )
 from recipes._programs.steps import Abandon, Emit, Now
 from recipes._record import record
-from recipes.errors import LockTimeout, SessionLost
+from recipes.errors import ClientClosed, LockTimeout, SessionLost
 from recipes.events import Transition, happened, titled
 
 __all__ = ["Part", "Together", "Whole", "acquire_all", "release_all", "tell_end", "try_all", "verify_all"]
@@ -211,6 +211,9 @@ def acquire_all(whole: Whole) -> Program[Whole]:
             raise
         except SessionLost as lost:
             yield from _give_back(whole, wait=True)
+            if lost.reason == CLOSED:
+                yield from tell_end(whole, "cancelled", reason="ClientClosed")
+                raise ClientClosed from None
             if not whole.requeues:
                 yield from tell_end(whole, "cancelled", reason="SessionLost")
                 name, recipe = whole.labels["name"], whole.labels["recipe"]

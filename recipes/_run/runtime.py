@@ -224,7 +224,7 @@ class Runtime(ABC):
             lost = REMOVED
         if lost is not None:
             hold.lose(lost)
-            raise SessionLost(lost)
+            raise SessionLost(hold.reason or CLOSED)  # the latter if it was released
         return hold
 
     def abandon(self, call: Call, ticket: Ticket | None, entry: Entry | None = None) -> None:

@@ -43,7 +43,14 @@ from recipes._programs.session import SessionEvent
 from recipes._programs.steps import Admit, Allow, Attach, BehindOwn, Emit, Wait
 from recipes._rules.exclusive import EVERYBODY, EXCLUSIVE
 from recipes._rules.permits import permits as semaphore
-from recipes.errors import LockTimeout, QueueFull, SessionLost, StoreRefused, StoreUnavailable
+from recipes.errors import (
+    ClientClosed,
+    LockTimeout,
+    QueueFull,
+    SessionLost,
+    StoreRefused,
+    StoreUnavailable,
+)
 from tests.programs.stepping import (
     GONE,
     Played,
@@ -608,6 +615,44 @@ def test_queueing_again_may_be_forbidden() -> None:
     assert (played.error.reason, played.error.lock) == ("gone", "q")
     assert played.abandoned == [ticket(1), ticket(2)]
     assert played.events == ["lock.requeued", "lock.queued", "lock.cancelled"]  # no place was lost at first
+
+
+@pytest.mark.parametrize("requeues", [True, False])
+@pytest.mark.parametrize("reason", [CLOSED, REMOVED, "expired"])
+@pytest.mark.parametrize("asked", ["Enqueue", "Watch", "Wait", "Look"])
+def test_one_whose_client_is_closed_amid_a_request_does_not_queue_again(
+    asked: str, reason: str, requeues: bool
+) -> None:
+    """Whatever the store says then of a session that is being ended."""
+    at = session()
+
+    def close(op: Any) -> SessionLost:
+        at.ended = CLOSED
+        return SessionLost(reason)
+
+    answers = {"Enqueue": snapshot("a"), "Watch": True, "Wait": Changed("a"), asked: close}
+    played = play(acquire(replace(attempt(), requeues=requeues)), Script(Attach=at, **answers))
+    assert isinstance(played.error, ClientClosed)
+    assert played.abandoned == [ticket(1)]
+    assert played.events == [*([] if asked == "Enqueue" else ["lock.queued"]), "lock.cancelled"]
+    assert played.told[-1].reason == "ClientClosed"
+
+
+def test_one_whose_client_is_closed_as_its_grant_is_reported_does_not_queue_again() -> None:
+    at = session()
+    grant = admitted(at)
+    holds: list[HeldState] = []
+    played = play(
+        acquire(attempt()),
+        Script(
+            Attach=at,
+            Enqueue=snapshot(),
+            Admit=lambda op: (holds.append(grant(op)), holds[0])[1],
+            Emit=lambda op: holds[0].release(100.0) and None,
+        ),
+    )
+    assert isinstance(played.error, ClientClosed)
+    assert played.events == ["lock.acquired", "lock.cancelled"]
 
 
 def test_what_did_not_have_to_wait_has_lost_no_place() -> None:

@@ -154,6 +154,33 @@ def test_closing_it_yields_nothing(program: Any) -> None:
 
 
 @pytest.mark.parametrize("requeues", [True, False])
+@pytest.mark.parametrize("at", ["a part", "the whole"])
+def test_one_whose_client_is_closed_meanwhile_does_not_begin_again(at: str, requeues: bool) -> None:
+    """Closing first releases what is held, and then ends the session."""
+    scene = Scene("c", requeues=requeues) if at == "a part" else Scene(requeues=requeues)
+
+    def close(op: Any) -> Any:
+        for hold in scene.whole.held:
+            hold.release(100.0)
+
+    def close_at_last(op: Any) -> Any:
+        return close(op) if op.transition.event == "multilock.acquired" else None
+
+    answers = {"Wait": close} if at == "a part" else {"Emit": close_at_last}
+    played = play(acquire_all(scene.whole), scene.script(**answers))
+    assert isinstance(played.error, ClientClosed)
+    ends = [one.event for one in played.told if not one.event.endswith(("acquired", "queued", "released"))]
+    assert (
+        ends
+        == {
+            "a part": ["lock.cancelled", "multilock.cancelled"],
+            "the whole": ["multilock.lost", "multilock.cancelled"],
+        }[at]
+    )
+    assert scene.left(played) == set()
+
+
+@pytest.mark.parametrize("requeues", [True, False])
 def test_a_part_lost_while_another_is_waited_for(requeues: bool) -> None:
     scene = Scene("c", requeues=requeues)
 

@@ -1194,6 +1194,37 @@ def test_close_ends_who_waits_in_the_queue(backend: FaultyBackend, client: Clien
     assert backend.server.contenders() == []
 
 
+ASKED_BY_WAITERS = ("Watch", "Look", "Check")
+
+
+@pytest.mark.parametrize("on_session_lost", ["requeue", "fail"])
+def test_close_ends_who_asks_the_store_as_it_waits(backend: FaultyBackend, on_session_lost: Any) -> None:
+    client, other = Client(backend, SETTINGS), Client(backend, SETTINGS)
+    holder = other.lock("x").acquire()
+    waits, asks, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def look(request: Any) -> None:
+        if type(request.op).__name__ in ASKED_BY_WAITERS:
+            asks.set()
+            go_on.wait(SOON_S)
+
+    seen: list[str] = []
+    stop = subscribe(lambda t: seen.append(t.event))
+    lock = client.lock("x")
+    waiter = Waiter(lambda: lock.acquire(on_session_lost=on_session_lost, on_queued=lambda _: waits.set()))
+    assert waits.wait(SOON_S)
+    backend.before = look
+    holder.release()
+    assert asks.wait(SOON_S)
+    client.close()
+    go_on.set()
+    with pytest.raises(ClientClosed):
+        waiter.outcome()
+    stop()
+    other.close()
+    assert [one for one in seen if one in ("lock.requeued", "lock.cancelled")] == ["lock.cancelled"]
+
+
 def test_close_ends_who_waits_for_a_session(backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store hangs, and whoever waits for it must not hang for ever."""
     client = Client(backend, SETTINGS)

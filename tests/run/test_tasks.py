@@ -31,7 +31,7 @@ from recipes.errors import (
 )
 from recipes.events import subscribe
 from tests.run.doubles import FAST, SETTINGS, FaultyBackend
-from tests.run.test_blocking import REMOVALS, SOON_S, cut, on, refusing, reported
+from tests.run.test_blocking import ASKED_BY_WAITERS, REMOVALS, SOON_S, cut, on, refusing, reported
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -1042,6 +1042,41 @@ def test_who_was_closed_may_be_closed_in_another_loop(backend: FaultyBackend) ->
 
     asyncio.run(use())
     asyncio.run(client.close())
+
+
+@pytest.mark.parametrize("on_session_lost", ["requeue", "fail"])
+@in_loop
+async def test_close_ends_who_asks_the_store_as_it_waits(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch, on_session_lost: Any
+) -> None:
+    client, other = AsyncClient(backend, SETTINGS), AsyncClient(backend, SETTINGS)
+    holder = await other.lock("x").acquire()
+    waits, asks, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    connection = type(backend.async_connection(lambda reason: None))
+    ask = connection.ask
+
+    async def look(self: Any, request: Any, timeout_s: float) -> Any:
+        if type(request.op).__name__ in ASKED_BY_WAITERS:
+            asks.set()
+            await go_on.wait()
+        return await ask(self, request, timeout_s)
+
+    seen: list[str] = []
+    stop = subscribe(lambda t: seen.append(t.event))
+    lock = client.lock("x")
+    acquiring = lock.acquire(on_session_lost=on_session_lost, on_queued=lambda _: waits.set())
+    waiter = asyncio.ensure_future(acquiring)
+    await waits.wait()
+    monkeypatch.setattr(connection, "ask", look)
+    await holder.release()
+    await asks.wait()
+    await client.close()
+    go_on.set()
+    with pytest.raises(ClientClosed):
+        await waiter
+    stop()
+    await other.close()
+    assert [one for one in seen if one in ("lock.requeued", "lock.cancelled")] == ["lock.cancelled"]
 
 
 @in_loop
