@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recipes._contract.connection import AsyncConnection
-from recipes._contract.deadline import Deadline
+from recipes._contract.deadline import Deadline, Expired
 from recipes._contract.operations import Entry, Program
 from recipes._contract.wakeups import Disturbed, Event
 from recipes._programs.cleaner import Job, clean, rest
@@ -149,6 +149,8 @@ class AsyncRuntime(Runtime):
                         result = await mailbox.receive(call.deadline.bound(effect.at_most_s, self.now()))
                     else:
                         result = await call.session.connection.ask(effect, call.bound())  # type: ignore[union-attr]
+                except Expired as expired:
+                    effect = effects.throw(await _a_turn_later(expired))
                 except BaseException as error:
                     effect = effects.throw(error)
                 else:
@@ -507,6 +509,15 @@ class _Threads(ThreadPoolExecutor):
 
         threading.Thread(target=run, name="recipes-resolve", daemon=True).start()
         return done
+
+
+async def _a_turn_later(expired: Expired) -> BaseException:
+    """Let the loop run, which a call without time to wait may not have done; return what to raise."""
+    try:
+        await asyncio.sleep(0)
+    except BaseException as error:  # it is cancelled
+        return error
+    return expired
 
 
 def _task(name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

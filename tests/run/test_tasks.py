@@ -929,6 +929,32 @@ def test_an_event_of_another_thread_comes_by_way_of_the_loop(monkeypatch: pytest
     assert delivered == [threading.get_ident()]
 
 
+@pytest.mark.parametrize("what", ["observing", "partitions"])
+@in_loop
+async def test_what_asks_again_and_again_without_waiting_lets_the_loop_run(
+    backend: FaultyBackend, what: str
+) -> None:
+    async with using(backend) as client:
+        membership = await client.group("x").join()
+        asked: Any = client.group("x").watch() if what == "observing" else membership.partitions(["a", "b"])
+        for _ in range(1000):  # a loop that is blocked sees no timeout
+            if (state := await asked.next(timeout=0)) is not None:
+                break
+        assert len(state) == (1 if what == "observing" else 2)
+
+
+@in_loop
+async def test_one_that_has_no_time_to_wait_may_be_cancelled(backend: FaultyBackend) -> None:
+    async with using(backend) as client:
+        await client.open()
+        async with client.election("x").observe() as seen:
+            asking = asyncio.create_task(seen.next(0))
+            await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+
 @in_loop
 async def test_close_ends_everything(backend: FaultyBackend) -> None:
     client = AsyncClient(backend, SETTINGS)
