@@ -31,6 +31,7 @@ from recipes._run.runtime import Call, Runtime
 from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes._signals import Struck
+from recipes._threads import new_thread
 from recipes.errors import ReentrantCall
 from recipes.events import log
 
@@ -394,7 +395,7 @@ class BlockingRuntime(Runtime):
 
 
 def _thread(name: str, target: Callable[..., object], *args: Any) -> threading.Thread:
-    thread = threading.Thread(target=target, args=args, name=f"recipes-{name}", daemon=True)
+    thread = new_thread(name, target, *args)
     thread.start()
     return thread
 

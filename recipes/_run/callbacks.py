@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from recipes._threads import new_thread
 from recipes.events import log
 
 __all__ = ["Callbacks", "Lane"]
@@ -44,7 +45,7 @@ class Callbacks:
         except IndexError:  # a thread that ends looks again
             return
         try:
-            threading.Thread(target=self._serve, name="recipes-callbacks", daemon=True).start()
+            new_thread("callbacks", self._serve).start()
         except BaseException as error:
             self._free.append(None)
             if not isinstance(error, RuntimeError):

@@ -22,6 +22,7 @@ from typing import Any
 
 from recipes._mutex import new_lock
 from recipes._run.clock import boot_time
+from recipes._threads import new_thread
 from recipes.events import log
 
 __all__ = ["beat_at", "dropped", "join", "present"]
@@ -155,7 +156,7 @@ def _beside(end: Callable[[], object]) -> threading.Thread | None:
         except Exception:
             log.warning("a client could not be closed at exit", exc_info=True)
 
-    thread = threading.Thread(target=work, name="recipes-leaving", daemon=True)
+    thread = new_thread("leaving", work)
     try:
         thread.start()
     except RuntimeError:  # Python 3.12.0 starts none from here on

@@ -30,6 +30,7 @@ from recipes._run.interpreter import Receive, interpret
 from recipes._run.runtime import Call, Runtime
 from recipes._run.watchdog import Watchdog
 from recipes._signals import of_a_handler
+from recipes._threads import new_thread
 from recipes.events import log
 
 if TYPE_CHECKING:
@@ -507,7 +508,7 @@ class _Threads(ThreadPoolExecutor):
             except BaseException as error:
                 done.set_exception(error)
 
-        threading.Thread(target=run, name="recipes-resolve", daemon=True).start()
+        new_thread("resolve", run).start()
         return done
 
 

@@ -18,6 +18,7 @@ from recipes._programs.hold import StoreSession
 from recipes._programs.queueing import open_session
 from recipes._run.blocking import BlockingRuntime
 from recipes._run.clock import boot_time
+from recipes._threads import new_thread
 from recipes.errors import RecipesError
 from recipes.events import log
 
@@ -61,7 +62,7 @@ class Watchdog:
         with self._lock:
             self._watched[hold] = 0.0
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="recipes-watchdog", daemon=True)
+                self._thread = new_thread("watchdog", self._run)
                 self._thread.start()
         self._poked.set()
 

@@ -6,13 +6,12 @@ import contextlib
 import queue
 import socket
 import struct
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from recipes._record import record
 from recipes._signals import of_a_wait
-from recipes._threads import start
+from recipes._threads import new_thread, start
 from recipes.stores.urls import written
 
 __all__ = ["Address", "Endpoint", "addresses", "forget_unsent", "look_up", "numeric", "tune"]
@@ -56,7 +55,7 @@ def look_up(endpoint: Endpoint, done: Callable[[list[Address] | Exception], None
         done(found)
 
     try:
-        start(threading.Thread(target=work, name="recipes-resolve", daemon=True))
+        start(new_thread("resolve", work))
     except OSError as error:
         done(error)
 

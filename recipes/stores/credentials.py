@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from recipes._run.waiting import acquire
 from recipes._signals import of_a_wait
-from recipes._threads import start
+from recipes._threads import new_thread, start
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.stores.secret import Secret
 
@@ -128,10 +128,7 @@ class Asker(Generic[T]):
         calling.waiting[me] = done  # first: a thread that ends looks at it last
         try:
             if calling.asked_by.setdefault("now", me) is me:
-                asking = threading.Thread(
-                    target=self._work, args=(store, calling, me), name="recipes-password", daemon=True
-                )
-                start(asking)
+                start(new_thread("password", self._work, store, calling, me))
         except BaseException as error:  # an interrupt leaves a thread that has begun
             calling.forget(me)
             calling.ended(me)

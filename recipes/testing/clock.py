@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from recipes._contract.deadline import duration
 from recipes._run.manual import EPSILON_S, ManualTime
+from recipes._threads import new_thread
 
 if TYPE_CHECKING:
     from recipes.stores.memory import MemoryServer
@@ -82,7 +83,7 @@ class Clock:
         """
         refuse_in_loop("run clock.advance_async() in another task")
         over = threading.Event()
-        jumper = threading.Thread(target=self._jump, args=[over], name="recipes-jumping", daemon=True)
+        jumper = new_thread("jumping", self._jump, over)
         jumper.start()
         try:
             yield

@@ -11,7 +11,7 @@ from typing import Any
 from recipes._contract.connection import Connection, Mailbox, Request
 from recipes._contract.operations import Open
 from recipes._descriptors import TAKEN, Descriptor
-from recipes._threads import start
+from recipes._threads import new_thread, start
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.queue import Command
 from recipes.stores._kit.session import Session
@@ -69,7 +69,7 @@ class QueueConnection(Connection):
 
     def _listen(self) -> None:
         try:
-            start(threading.Thread(target=self._work, name="recipes-listener", daemon=True))
+            start(new_thread("listener", self._work))
         except OSError as error:
             raise StoreUnavailable(self.session.label, str(error)) from error
 

@@ -12,7 +12,7 @@ from recipes._contract.connection import AsyncConnection, Mailbox, Request
 from recipes._contract.operations import Op, Open, Renew
 from recipes._descriptors import TAKEN
 from recipes._run.clock import boot_time
-from recipes._threads import start
+from recipes._threads import new_thread, start
 from recipes.errors import StoreUnavailable
 from recipes.stores._kit.cell import Drop, Keep
 from recipes.stores._kit.queue import Command
@@ -104,7 +104,7 @@ class _Worker:
             StoreUnavailable: No thread can be started; the next job tries again.
         """
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="recipes-store", daemon=True)
+            self._thread = new_thread("store", self._work)
             try:
                 start(self._thread)
             except OSError as error:

@@ -27,7 +27,7 @@ from recipes._contract.connection import Mailbox
 from recipes._descriptors import TAKEN, Descriptor, identity, leave
 from recipes._mutex import new_lock
 from recipes._section import section
-from recipes._threads import start
+from recipes._threads import new_thread, start
 from recipes.events import log
 from recipes.stores.etcd.blocking_loan import Loan, Waiter
 from recipes.stores.etcd.stream_book import Arming, Telling
@@ -197,7 +197,7 @@ class Reader:
             with ExitStack() as made:
                 ears = _Ears()
                 made.callback(ears.close)
-                thread = threading.Thread(target=self._run, args=(ears,), name="recipes-etcd", daemon=True)
+                thread = new_thread("etcd", self._run, ears)
                 start(thread)
                 made.pop_all()  # they are the thread's
             self._thread = thread

@@ -14,7 +14,7 @@ import redis
 from recipes._contract.connection import Connection, Mailbox, OnEnd, Request
 from recipes._descriptors import TAKEN
 from recipes._run.clock import boot_time
-from recipes._threads import start
+from recipes._threads import new_thread, start
 from recipes.errors import StoreUnavailable
 from recipes.stores.addresses import Endpoint
 from recipes.stores.redis.requests import Listen, Sure
@@ -204,7 +204,7 @@ class RedisConnection(Connection):
     def _listen(self, link: Any) -> None:
         """Have a thread listen, subscribed before anything is asked; of two at once the first stays."""
         # After an interrupt there is a thread that listens, or a connection that is dropped, and so closed.
-        listener = threading.Thread(target=self._hear, args=(link,), name="recipes-listener", daemon=True)
+        listener = new_thread("listener", self._hear, link)
         try:
             start(listener)
         except OSError as error:

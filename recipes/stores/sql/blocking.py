@@ -23,7 +23,7 @@ from recipes._mutex import new_lock
 from recipes._run.clock import boot_time
 from recipes._run.waiting import acquire
 from recipes._section import section
-from recipes._threads import start
+from recipes._threads import new_thread, start
 from recipes.errors import StoreUnavailable
 from recipes.stores.sql.descriptors import taken
 from recipes.stores.sql.engines import WORKERS
@@ -135,7 +135,7 @@ class _Lane:
     def _start(self) -> None:
         try:
             with section.mark:
-                start(threading.Thread(target=self._run, name="recipes-sql", daemon=True))
+                start(new_thread("sql", self._run))
         except OSError:
             if not self._threads:  # else the others do it, one after the other
                 raise

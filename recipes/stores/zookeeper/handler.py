@@ -23,6 +23,7 @@ from kazoo.retry import InterruptedError as NoMoreTries
 from recipes._descriptors import TAKEN, Descriptor
 from recipes._mutex import new_lock
 from recipes._section import section
+from recipes._threads import new_thread
 from recipes.events import Log
 from recipes.stores.addresses import forget_unsent
 from recipes.stores.sockets import over_tls
@@ -178,7 +179,7 @@ class LeanHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo shi
             if self._on_stop is not None:
                 survive(self._on_stop, error)
 
-        thread = threading.Thread(target=run, name="recipes-kazoo", daemon=True)
+        thread = new_thread("kazoo", run)
         thread.start()
         self._thread = thread
         return thread

@@ -27,6 +27,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from recipes._contract.connection import Mailbox, OnEnd
 from recipes._mutex import new_lock
 from recipes._section import section
+from recipes._threads import new_thread
 from recipes.errors import StoreDenied, StoreUnavailable
 from recipes.events import Log
 from recipes.stores.secret import Secret
@@ -361,9 +362,8 @@ class KazooSession:
         if self._stopping:
             return
         handler.retire()
-        work = partial(self._stop_kazoo, client, handler, grace_s)
         try:
-            threading.Thread(target=work, name="recipes-kazoo-close", daemon=True).start()
+            new_thread("kazoo-close", self._stop_kazoo, client, handler, grace_s).start()
         except RuntimeError:  # the interpreter is going down, and takes the rest with it
             handler.abort()
             self._settle_closing()
