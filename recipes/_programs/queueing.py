@@ -47,6 +47,7 @@ from recipes.errors import (
 from recipes.events import Transition, happened
 
 __all__ = [
+    "MOST_DOUBLED",
     "REMOVED",
     "Attempt",
     "acquire",

@@ -24,6 +24,7 @@ from recipes._contract.deadline import NEVER, Deadline
 from recipes._contract.operations import Entry, Open, Program, Stored, StoreOp, Ticket, Write
 from recipes._programs.cleaner import Job
 from recipes._programs.hold import CLOSED, INTERRUPTED, REMOVED, HeldState, StoreSession
+from recipes._programs.queueing import MOST_DOUBLED
 from recipes._programs.session import SessionState
 from recipes._programs.steps import Admit
 from recipes._record import record
@@ -53,7 +54,6 @@ LIVES_ON = 2
 ZooKeeper rounds it up to a tick, of which there are at least two, and clocks differ by a tenth. A store that
 was away gives each session its whole time again: it counts from when the next session has begun.
 """
-MOST_DOUBLED = 10  # a float has its limits
 
 
 def new_id() -> str:
