@@ -703,8 +703,8 @@ def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_look_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
+    more = [CUT] if error is CUT else []
     with pytest.raises(raised):
-        more = [CUT] if error is CUT else []
         feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, error, error), *more)
     reply = seen((KEY, 50), revision=60)
     with pytest.raises(raised):
@@ -1291,9 +1291,7 @@ def test_a_list_that_cannot_be_watched_is_read_and_disturbed(etcd: EtcdProtocol)
     """So what observes it reads it again after a pause, and in the end watches it."""
     box = Box()
     for lost in (CUT, (CUT, listed()), (5, CUT)):
-        steps = feed(
-            etcd.listing(List("x", 3, watch=True), RequestContext(box)), lost, listed((KEY, 5, b""))
-        )
+        steps = feed(etcd.listing(List("x", 3, watch=True), RequestContext(box)), lost, listed((KEY, 5, b"")))
         assert steps[1:] == [Post("/kv/range", HEAD)]
         assert [one.id for one in steps.result.contenders] == [ID]
         assert box.events == [Disturbed()]

@@ -202,7 +202,8 @@ class CellProtocol(StoreProtocol):
 
     def _kept(self, named: dict[str, str], context: RequestContext) -> Steps[tuple[bool, ...]]:
         claims = tuple((cell, self._value(one)) for one, cell in named.items())
-        return (yield from self.act(Keep(claims, self._ttl_s), context))
+        kept: tuple[bool, ...] = yield from self.act(Keep(claims, self._ttl_s), context)
+        return kept
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Drop all that this session has or may have."""

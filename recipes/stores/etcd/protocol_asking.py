@@ -84,7 +84,7 @@ class AskingProtocol(StoreProtocol):
                 raise
             found = yield from self._post(post.path, post.body)
             watch.mailbox.post(Disturbed())
-            return found  # type: ignore[no-any-return]
+            return found
         if max(since, default=0) > codec.revision(found):
             found = yield from self._post(post.path, post.body)
         return found  # type: ignore[no-any-return]
