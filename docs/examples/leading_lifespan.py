@@ -10,7 +10,7 @@ URL = "sqlite://./locks.db"
 
 
 async def schedule(leadership: recipes.AsyncLeadership) -> None:
-    while True:  # until it is cancelled: the leadership is lost, or the service ends
+    while True:  # until it is cancelled
         print("starts what is due, under token", leadership.token)
         await asyncio.sleep(0.2)
 
@@ -20,7 +20,7 @@ async def lead(election: recipes.AsyncElection) -> None:
         try:
             await election.run(schedule, "host-1:8000")
         except Exception:
-            logging.exception("the work failed")  # it has resigned; it campaigns again
+            logging.exception("the work failed")  # and campaigns again
             await asyncio.sleep(1)
 
 

@@ -6,7 +6,7 @@ import recipes
 
 bind = "127.0.0.1:8000"
 workers = 2
-graceful_timeout = 30  # longer than one step of the work below
+graceful_timeout = 30  # longer than one step
 
 
 def work(worker: Any, leadership: recipes.Leadership) -> None:
@@ -23,13 +23,13 @@ def lead(worker: Any) -> None:
         try:
             election.run(functools.partial(work, worker), str(worker.pid))
         except recipes.ClientClosed:
-            return  # it was waiting for its turn when the worker ended
+            return  # it waited as the worker ended
         except Exception:
-            worker.log.exception("a step failed")  # it has resigned; it campaigns again
+            worker.log.exception("a step failed")  # and campaigns again
 
 
 def post_worker_init(worker: Any) -> None:
-    # Here, and not above: a gevent worker has patched threading by now.
+    # Here: a gevent worker has patched threading by now.
     worker.stopping, worker.stepping = threading.Event(), threading.Lock()
     worker.client = recipes.connect("sqlite://./locks.db")
     threading.Thread(target=lead, args=[worker], daemon=True).start()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recipes.stores.urls import encrypts
-
 __all__ = ["first_names"]
 
-OTHER_NAMES = {"mariadb": "mysql"}
+OTHER_NAMES = {"zookeepers": "zookeeper", "etcds": "etcd", "rediss": "redis", "mariadb": "mysql"}
 PLACES = ("sentinel", "cluster")
 """What a scheme ends in that says of which kind the servers are; other ends say how they are spoken to."""
 
@@ -33,6 +31,5 @@ def _servers(url: str) -> set[str]:
     scheme, _, rest = url.partition("://")
     hosts, _, root = rest.partition("/")
     store, _, kind = scheme.partition("+")
-    store = store[:-1] if encrypts(scheme) else OTHER_NAMES.get(store, store)
-    store += f"+{kind}" if kind in PLACES else ""
+    store = OTHER_NAMES.get(store, store) + (f"+{kind}" if kind in PLACES else "")
     return {f"{store}://{host}/{root}" for host in hosts.split(",")}

@@ -254,7 +254,7 @@ class Acts:
     def glance(self, work: Work, mine: Entry, rule: Rule) -> Steps[Snapshot | None]:
         """Read the queue; None if there is more to do than to read: somebody ahead is dead.
 
-        So too if nobody stands there: a standby, to which a proxy leads what only reads, may be behind.
+        So too if that shows nobody: a standby, to which a proxy leads what only reads, may be behind.
         """
         name = self._key(mine.ticket.queue)
         (rows,) = yield (self._shown(name, mine.ticket.id, rule),)
