@@ -20,7 +20,6 @@ from integration.needing import needed
 from integration.sql_faults.conftest import PATIENT, SOON_S, Lab, sync
 from recipes._run import runtime
 from recipes.stores.sql import hearing, protocol
-from recipes.stores.sql.wire import QUICK_FROM
 from tests.pace import Pace, taking
 
 pytestmark = pytest.mark.long
@@ -250,17 +249,6 @@ class TestBouncers:
         assert granted.verify()
         assert granted.release()
         assert holder.call(holder.client.counter("hits").add) == 1
-
-    def test_fault_54_nothing_is_kept_on_a_connection_of_the_proxy(
-        self, lab: Lab, pooled: servers.PgBouncer
-    ) -> None:
-        """Neither functions nor settings, also where what is notified arrives: others may get it next."""
-        functions = "SELECT count(*) FROM pg_proc WHERE proname ~ '^recipes_[0-9a-f]{24}$'"
-        before = lab.server.one(functions)
-        one = lab.client(pooled.url(lab.prefix), **PATIENT)
-        for _ in range(4 * QUICK_FROM):
-            assert one.acquire(lab.name).release()
-        assert lab.server.one(functions) == before
 
     def test_fault_54_what_is_notified_is_heard_by_sessions_only(
         self, lab: Lab, pooled: servers.PgBouncer, only_notified: None, silence_never_found: None

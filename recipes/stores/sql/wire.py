@@ -49,9 +49,8 @@ _HOLDS, _STAYS = (
     select(*(func.set_config(name, value, local) for name, value in said.items()))
     for said, local in ((HOLDING, True), ({**HOLDING, **_BEHIND}, False))
 )
-_STAYS = _STAYS.add_columns(func.pg_backend_pid())
-"""What has that hold for one transaction; or for a connection, an own one, if what is notified arrives and no
-proxy is in between, which may give each transaction another connection; that says in which process it is.
+"""What has that hold for one transaction; or for a connection, an own one, if what is notified arrives: then
+no proxy is in between that gives each transaction another connection.
 """
 _KEPT = "recipes", "settings"
 _USES = "recipes", "uses"
@@ -202,12 +201,8 @@ class Wire:
         if self._lent:
             return False
         if _KEPT not in connection.info and self.hearing.works:
-            with connection.begin() as transaction:
-                *_, process = connection.execute(_STAYS).one()
-                if process != _process_of(connection.connection.driver_connection):
-                    transaction.rollback()
-                    self._lent = True
-                    return False
+            with connection.begin():
+                connection.execute(_STAYS)
             connection.info[_KEPT] = True
         return _KEPT in connection.info
 
@@ -240,9 +235,3 @@ class Wire:
 
 def _holding(connection: Connection) -> None:
     connection.execute(_HOLDS)
-
-
-def _process_of(driver: Any) -> int:
-    """Return in which process the server said that this connection is; a proxy says a number of its own."""
-    found: int = driver.pgconn.backend_pid if hasattr(driver, "pgconn") else driver.get_server_pid()
-    return found

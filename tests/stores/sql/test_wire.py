@@ -27,9 +27,6 @@ from recipes.stores.sql.tables import PREFIX, Tables
 from recipes.stores.sql.texts import Said
 from recipes.stores.sql.wire import QUICK_FROM, Progress, Wire
 
-PROCESS = 4711
-"""In which the server carries out what is asked."""
-
 
 class Driver:
     """A driver's connection, which commits by itself, and of which a mode cannot be set if it ``refuses``."""
@@ -62,7 +59,6 @@ class Noting:
         began: The isolation level that each transaction began with, if one was set.
         found: What each statement finds.
         fails: What one that has this in it raises.
-        undone: How many transactions were rolled back.
     """
 
     dialect: Any = postgresql.dialect()
@@ -75,9 +71,9 @@ class Noting:
         self.levels: list[str] = []
         self.found: list[tuple[Any, ...]] = [(7,)]
         self.fails: dict[str, Exception] = {}
-        self.invalidated, self.undone = False, 0
+        self.invalidated = False
         self.connection = self
-        self.driver_connection: Any = SimpleNamespace(get_server_pid=lambda: PROCESS)  # as asyncpg's
+        self.driver_connection: Any = object()  # of a driver that prepares by itself
         self.dbapi_connection = Driver()
         self.engine = SimpleNamespace(pool=NullPool(Driver))
 
@@ -95,15 +91,12 @@ class Noting:
     def begin(self) -> Iterator[Any]:
         self.said.append([])
         self.began += self.levels[-1:]
-        yield SimpleNamespace(rollback=self._undo)
-
-    def _undo(self) -> None:
-        self.undone += 1
+        yield
 
     def execute(self, statement: Any) -> Any:
-        settings = [one for one in statement.selected_columns if len(one.clauses)]
-        self.said[-1] += {one.clauses.clauses[2].value for one in settings}
-        return SimpleNamespace(one=lambda: (*["said"] * len(settings), PROCESS))
+        local = {one.clauses.clauses[2].value for one in statement.selected_columns}
+        self.said[-1] += local
+        return SimpleNamespace(returns_rows=False, rowcount=1)
 
     def said_by(self, _: object, one: Said) -> Any:
         for words, error in self.fails.items():
@@ -134,17 +127,6 @@ def transacting(*, own: bool, heard: bool) -> Noting:
 
 def test_settings_are_said_once_to_a_connection_that_no_proxy_lends() -> None:
     assert transacting(own=True, heard=True).said == [[False], [], []]
-
-
-def test_nothing_is_kept_behind_a_proxy_that_lends_connections_and_notifies(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As PgDog does: what was said stayed on a connection of others."""
-    calling = Calling(monkeypatch)
-    calling.connection.driver_connection = SimpleNamespace(get_server_pid=lambda: 1)
-    assert calling.ask(QUICK_FROM + 2) == "long"
-    assert (calling.connection.undone, calling.connection.said[0]) == (1, [False])
-    assert calling.connection.said[1:] == [[True]] * (QUICK_FROM + 2)
 
 
 @pytest.mark.parametrize(("own", "heard"), [(True, False), (False, True), (False, False)])
@@ -238,9 +220,7 @@ def test_a_connection_that_is_used_again_is_sent_whole_acts(monkeypatch: pytest.
 
 def test_a_driver_that_can_is_made_to_prepare_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     calling = Calling(monkeypatch)
-    driver = calling.connection.driver_connection = SimpleNamespace(
-        prepare_threshold=None, pgconn=SimpleNamespace(backend_pid=PROCESS)
-    )
+    driver = calling.connection.driver_connection = SimpleNamespace(prepare_threshold=None)
     calling.ask(QUICK_FROM)
     assert driver.prepare_threshold == 1
 
