@@ -117,8 +117,9 @@ class NameProtocol(Asking, CellProtocol):
         *replies, read = yield from Batch((*before, Exists(path, mailbox, cell), Get(path)))
         there = (None if isinstance(one, NoNode) else one for one in replies)
         *_, stat, found = self._answers((*there, _seen(read)))
-        closed = isinstance(read, StoreDenied) and stat is not None
-        return self._cell(cell, (None, stat) if closed else found)
+        if isinstance(read, StoreDenied) and stat is not None:
+            return self._cell(cell, (None, stat))
+        return self._cell(cell, found)
 
     def _cell(self, cell: str, found: tuple[bytes | None, Stat] | None) -> Cell:
         """Return what a node says; one whose data does not name its session is another program's."""
