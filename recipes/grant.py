@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from recipes._api.leaving import Block, enters, leaves, looked_up, seen_leaving
+from recipes._api.leaving import Block, enters, looked_up, seen_leaving
 from recipes._api.shared import Shared
 from recipes._api.signatures import like
 from recipes._callback import check_callback
@@ -413,7 +413,7 @@ class Grant(_BaseGrant):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._leave(error)
-        leaves(self)
+        self._block = None  # last: until here the end of the block would be seen
 
     def _leave(self, error: BaseException | None) -> None:
         try:

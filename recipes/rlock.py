@@ -27,14 +27,10 @@ class _BaseRLock(Held):
     _recipe: ClassVar[str] = "rlock"
 
     def _may_reenter(self, owner: object) -> bool:
-        return self._reentries(owner) is not None
-
-    def _reentries(self, owner: object) -> Reentries | None:
-        found: Reentries | None = self._runtime.reentries.get((owner, self._queue))
-        return None if found is None or self._is_elsewhere(found.grants) else found
+        return (owner, self._queue) in self._runtime.reentries
 
     def _reenter(self, owner: object) -> HeldState | None:
-        reentries = self._reentries(owner)
+        reentries = self._runtime.reentries.get((owner, self._queue))
         if reentries is None:
             return None
         reentry = reentries.new()
@@ -87,11 +83,6 @@ class RLock(_BaseRLock, BlockingHeld[Grant]):
     asking the store, with one more grant of the same token; also through another `RLock` of the
     same client and name. The lock is given back when all of them were released, in any order and
     from any thread.
-
-    A thread of a pool does one work after the other. What a ``with`` block holds that waits in a
-    generator, as in a dependency of FastAPI, is not entered again by other work that is given to the
-    pool with a context of its own, as by ``asyncio.to_thread``; what ``acquire()`` returned without
-    a block, or in another pool, is.
 
     When it is lost, all its grants are. Then the owner has to release them (each ``with`` block
     does, and ends as `LockLost`) before it may acquire again: until then every acquire raises

@@ -209,15 +209,7 @@ class Held(Acquired):
         """Return what this owner holds in this queue: what it acquired, and what it was handed a grant of."""
         now = self._runtime.now()
         held = self._runtime.held_in(self._queue)
-        return [
-            hold
-            for hold in held
-            if _is_of(hold, owner) and hold.remaining(now) > 0 and not self._is_elsewhere(hold.grants)
-        ]
-
-    def _is_elsewhere(self, grants: list[Any]) -> bool:
-        """Whether all of these are of other work that this thread was given to do in turn."""
-        return False
+        return [hold for hold in held if _is_of(hold, owner) and hold.remaining(now) > 0]
 
     def _deadlock(self, mine: list[HeldState]) -> WouldDeadlock:
         last = mine[-1]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeV
 
 from recipes._api.decorating import check_plain_function
 from recipes._api.held import Acquired, Held
-from recipes._api.leaving import ends, enters, leaves, looked_up, seen_leaving
+from recipes._api.leaving import ends, enters, looked_up, seen_leaving
 from recipes._api.options import AT_ONCE_S, DEFAULTS, AcquireOptions, refuse
 from recipes._programs.observing import look_up
 from recipes.errors import ReentrantCall, StoreUnavailable
@@ -165,10 +165,6 @@ class BlockingQueued(BlockingAcquired[AnyGrant], Held):
     def _grant_of(self, hold: HeldState) -> AnyGrant:
         return self._grant(self._runtime, hold)
 
-    def _is_elsewhere(self, grants: list[Any]) -> bool:
-        blocks = [grant._block for grant in grants]  # noqa: SLF001 - one of us
-        return bool(blocks) and all(block is not None and block.is_elsewhere() for block in blocks)
-
     def _refuse_waiting_for_oneself(self) -> None:
         # By the stack: whatever would be noted, an interrupt could leave noted for ever.
         frame, found = inspect.currentframe(), 0
@@ -295,7 +291,7 @@ class BlockingEntered(BlockingAcquired[AnyGrant]):
             grant._leave(error)  # noqa: SLF001 - the two are one
         finally:
             self._forget(grant._hold.owner, grant)  # noqa: SLF001 - the two are one
-        leaves(grant)
+        grant._block = None  # noqa: SLF001 - last: until here the end of the block would be seen
 
 
 class BlockingHeld(BlockingEntered[AnyGrant], BlockingQueued[AnyGrant]):

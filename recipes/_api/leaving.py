@@ -14,8 +14,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from recipes._api.held import Acquired
     from recipes._run.runtime import Runtime
 
-__all__ = ["Block", "LookUp", "ends", "enters", "leaves", "looked_up", "seen_leaving"]
+__all__ = ["Block", "LookUp", "ends", "enters", "looked_up", "seen_leaving"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 LOOKED_UP = "_exits"
@@ -38,10 +36,6 @@ WITH = frozenset(
 """The instructions with which a ``with`` statement looks up ``__exit__``."""
 
 LookUp = weakref.ref["partial[None]"]
-
-ENTERED: ContextVar[tuple[str, ...]] = ContextVar("recipes_entered", default=())
-"""The ids of what was entered in this context, or before that was copied, and not left there."""
-MOST_ENTERED = 100  # what another context leaves stays noted
 
 
 class Block(weakref.ref["partial[None]"]):
@@ -61,22 +55,6 @@ class Block(weakref.ref["partial[None]"]):
         if self.lock is not None:
             self.lock._forget(self.grant._hold.owner, self.grant)  # noqa: SLF001 - the three are one
         self.grant._release_behind()  # noqa: SLF001 - the three are one; what was done is not done again
-
-    def is_elsewhere(self) -> bool:
-        """Whether it is of other work that a pool gave to this thread, and not of what asks now.
-
-        Then its statement is suspended, as in a dependency of FastAPI: it is not on this stack. And it was
-        entered in another context: each call that is given to ``asyncio.to_thread`` has one of its own. In an
-        event loop nothing is elsewhere, for what waits there lets no other task go on.
-        """
-        loops = sys.modules.get("_asyncio")  # as in blocking.py
-        in_a_loop = loops is not None and loops._get_running_loop() is not None  # noqa: SLF001 - as there
-        if in_a_loop or self.grant.id in ENTERED.get():
-            return False
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - public but for its name
-        while frame is not None and id(frame) != self.frame:
-            frame = frame.f_back
-        return frame is None
 
 
 def looked_up(what: Any) -> LookUp | None:
@@ -105,20 +83,9 @@ def enters(found: LookUp | None, runtime: Runtime, grant: Any, lock: Acquired | 
     if leaving is None:
         return None
     frame = id(sys._getframe(2))  # noqa: SLF001 - as above
-    ENTERED.set((*ENTERED.get(), grant.id)[-MOST_ENTERED:])
     block = Block(leaving, runtime.left.append)
     block.frame, block.grant, block.lock = frame, grant, lock  # no call here: an interrupt could strike
     return block
-
-
-def leaves(grant: Any) -> None:
-    """Note that the block was left in which it was entered, if it was in one."""
-    if grant._block is not None:  # noqa: SLF001 - the three are one
-        entered = list(ENTERED.get())
-        with suppress(ValueError):  # in another context
-            entered.remove(grant.id)  # of one that was entered again: once
-            ENTERED.set(tuple(entered))
-        grant._block = None  # noqa: SLF001 - last: until here the end of the block would be seen
 
 
 def ends(entered: list[Any], elsewhere: Callable[[], list[Any]]) -> Any:
