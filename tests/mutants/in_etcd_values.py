@@ -120,8 +120,8 @@ ETCD_VALUES = [
     _bug(
         "a first write that found the anchor put again was refused",
         ValuesProtocol,
-        "_exchange",
-        ("found.done or put.expected or self._anchored == anchored", "True"),
+        "_try",
+        ("if anchor[0].modified != anchored:", "if False:"),
     ),
     _bug(
         "a receipt that is asked for goes",

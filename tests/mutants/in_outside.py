@@ -230,7 +230,9 @@ OUTSIDE = [
         {
             "only the first holds": lambda: swap(inspection, "granted", _first_holds),
             "whatever was noted is shown": _any_owner,
-            "any number may be read at once": lambda: swap(inspection, "checked_limit", lambda limit: limit),
+            "any number may be read at once": lambda: swap(
+                inspection, "checked_limit", lambda limit, *_: limit
+            ),
         },
     ),
     *_planted(

@@ -414,6 +414,16 @@ def test_a_renewal_counts_for_what_is_held_while_what_joins_is_refused(redis: Re
         feed(redis.renew(Renew((entry, MINE), 1.0), CONTEXT), (1, [1], DENIED))
 
 
+def test_what_a_renewal_has_spared_is_not_forgotten_by_one_without_an_answer(redis: RedisProtocol) -> None:
+    joining = redis.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT)
+    next(joining)
+    assert feed(redis.renew(Renew((), 1.0), CONTEXT), (1, DENIED)).result.missing == ()
+    with pytest.raises(StoreUnavailable):
+        feed(redis.renew(Renew((), 1.0), CONTEXT), (CUT, CUT))
+    with pytest.raises(StoreUnavailable, match="a renewal was refused while it joined"):
+        joining.send(ALONE)
+
+
 def test_a_renewal_that_is_refused_to_what_has_joined_meanwhile_does_not_count(redis: RedisProtocol) -> None:
     joining = redis.enqueue(Enqueue(TICKET, EXCLUSIVE), CONTEXT)
     next(joining)

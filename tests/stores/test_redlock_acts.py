@@ -109,6 +109,14 @@ def test_a_majority_that_denies_access_is_said() -> None:
         asked(made(), Open(4.0), [denied, denied, denied, [b"20000"], [b"20000"]])
 
 
+def test_who_denies_access_alone_says_nothing_of_the_silent_ones() -> None:
+    """They may have done it, so it is dropped, and dropped again; a refusal would leave it."""
+    denied = StoreDenied("h", "NOAUTH")
+    for op in (KEEP, DROP):
+        with pytest.raises(StoreUnavailable, match="1 of 5 servers answered"):
+            asked(made(), op, [denied, denied, DOWN, SILENT, YES])
+
+
 @pytest.mark.parametrize(
     ("votes", "kept"),
     [

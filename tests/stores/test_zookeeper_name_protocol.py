@@ -156,12 +156,19 @@ def test_a_grant_whose_node_another_user_made_anew_is_lost_and_no_other(zk: Name
     other = Ticket("y", "lock", f"2{ID[1:]}")
     taken(zk, MADE)
     theirs = feed(zk.enqueue(Enqueue(other, EXCLUSIVE), CONTEXT), (("/app/y/lock", OURS[1]),)).result.mine
-    renewal = feed(zk.renew(Renew((MINE, theirs), 5.0), CONTEXT), (None, OURS, DENIED)).result
+    renewal = feed(zk.renew(Renew((MINE, theirs), 5.0), CONTEXT), (None, OURS, DENIED), (THEIRS[1],)).result
     assert renewal.missing == (theirs,)
-    assert feed(zk.check(Check(theirs, (), None), CONTEXT), (None, DENIED)).result.mine is False
-    steps = feed(zk.withdraw(Withdraw(other, theirs), CONTEXT), (None, DENIED))
+    assert feed(zk.check(Check(theirs, (), None), CONTEXT), (None, DENIED), (NoNode(),)).result.mine is False
+    steps = feed(zk.withdraw(Withdraw(other, theirs), CONTEXT), (None, DENIED), (THEIRS[1],))
     assert steps.result is False
     assert feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, OURS)).result.missing == ()
+
+
+def test_an_own_node_that_may_not_be_read_any_more_ends_with_its_session(zk: NameProtocol) -> None:
+    """Taken for another's, it would stand for as long as the session lives, and nobody would delete it."""
+    taken(zk, MADE)
+    with pytest.raises(StoreDenied):
+        feed(zk.renew(Renew((MINE,), 5.0), CONTEXT), (None, DENIED), (OURS[1],))
 
 
 def test_a_renewal_that_is_refused_is_none(zk: NameProtocol) -> None:

@@ -559,6 +559,22 @@ def test_the_oldest_receipts_are_deleted_beside_a_write(
     assert spent == [Delete(f"/app/~value/{number}/~fffffffffffffffd", 0) for number in (0, 1)]
 
 
+def test_the_oldest_receipts_are_deleted_also_beside_one_that_is_made_alone(
+    protocol: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may come to nothing else: then no write deletes any."""
+    for number in range(3):
+        feed(protocol.write(Write(f"~value/{number}", b"x", number), CONTEXT), (("", stat(1)),))
+    before = read(protocol, (b"old", stat(3)))
+    monkeypatch.setattr("recipes.stores.receipts.MOST_KEPT", 0)
+    found, receipt = (b"new", stat(3, 9)), (b"", stat(0))
+    replies = ((RECEIPT, stat(0)), found, receipt, None), (None, found, receipt)
+    asked = tried(protocol, write(if_version=before.version), *replies)
+    assert asked[0].parts[:4] == (*BEGIN.parts, Delete("/app/~value/0/~fffffffffffffffd", 0))
+    assert asked[1:] == [BOTH]
+    assert not asked.result.done
+
+
 def test_receipts_leave_less_room_for_contenders(
     protocol: ZooKeeperProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,8 +189,9 @@ class CellProtocol(StoreProtocol):
         except StoreRefused:
             # It may be for what is only being taken, and is refused as well; if it is not, it is taken again:
             # the session counts from a renewal that does not name it.
-            self._unkept = unkept = named.keys() - taken.keys()
-            if not unkept or unkept & self._tokens.keys():
+            unkept = named.keys() - taken.keys()
+            self._unkept = unkept | self._unkept
+            if not unkept or any(one in self._tokens for one in unkept):
                 raise
             named = {one: cell for one, cell in named.items() if one in taken}
             kept = yield from self._kept(named, context)
@@ -223,8 +224,10 @@ class CellProtocol(StoreProtocol):
         try:
             claims = tuple(claim for claim, _ in given_up.values())
             yield from self.act(Drop(claims, of_session=True), context)
-        except (StoreUnavailable, StoreRefused):
+        except StoreUnavailable:
             return
+        except StoreRefused:  # for one of them, which would be refused each time: all have their end
+            pass
         for one, (claim, left) in given_up.items():
             if left > 1:
                 self._given_up[one] = claim, left - 1

@@ -157,15 +157,17 @@ class RedisProtocol(StoreProtocol):
                 words += [(queue, token) for token in some]
                 named.append(some)
         replies = yield from Sure((Command(("PEXPIRE", mine, self._ttl_ms), mine), *runs))
-        alive, *found = _all_of((replies[0], *self._spared(named, replies[1:])))
+        spared, counted = self._spared(named, replies[1:])
+        alive, *found = _all_of((replies[0], *counted))
         if not alive:
             raise SessionLost(ENDED)
+        self._unrenewed = spared  # not before: what an earlier one has spared is forgotten by one that counts
         stands = dict(zip(words, (one for some in found for one in some), strict=True))
         missing = tuple(entry for entry in entries if not stands[entry.ticket.queue, str(entry.token)])
         return Renewal(self._ttl_ms / 1000, missing)
 
-    def _spared(self, named: list[list[str]], replies: tuple[Any, ...]) -> list[Any]:
-        """Return replies, no refusal among them of what is joining: that is probably refused as well.
+    def _spared(self, named: list[list[str]], replies: tuple[Any, ...]) -> tuple[set[str], list[Any]]:
+        """Return which are spared, and replies without refusals of these: they join, and are refused as well.
 
         If it is not, it asks again: the session counts from a renewal that it did not get.
         """
@@ -176,10 +178,12 @@ class RedisProtocol(StoreProtocol):
             if isinstance(found[at], StoreRefused) and len(ids) == len(some):
                 spared |= ids
                 found[at] = [0] * len(some)
-        self._unrenewed = spared  # first: one that is answered meanwhile either sees that, or is seen here
+        self._unrenewed = (
+            spared | self._unrenewed
+        )  # first: who is answered meanwhile sees it, or is seen here
         if any(self._stands.get(one, ("", None))[1] is not None for one in spared):
-            return list(replies)
-        return found
+            return spared, list(replies)
+        return spared, found
 
     def end(self, op: End, context: RequestContext) -> Steps[None]:
         """Remove all that this session has."""

@@ -217,9 +217,9 @@ class Acts:
         if len(answers(votes)) >= self.quorum:
             return
         errors = [vote for vote in votes if isinstance(vote, StoreError)]
-        for error in errors:
-            if not isinstance(error, StoreUnavailable):
-                raise error
+        refusals = [error for error in errors if not isinstance(error, StoreUnavailable)]
+        if len(refusals) > self._servers - self.quorum:  # else others may have done it, and did not answer
+            raise refusals[0]
         said = f"{len(answers(votes))} of {self._servers} servers answered, and {self.quorum} have to"
         raise StoreUnavailable(self._label, f"{said}{'; ' if errors else ''}{errors[0] if errors else ''}")
 

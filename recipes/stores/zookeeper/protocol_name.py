@@ -105,6 +105,11 @@ class NameProtocol(Asking, CellProtocol):
         reads = tuple(Get(self._path(cell)) for cell, _ in claims)
         synced, *found = yield from Batch((Sync("/"), *reads))
         _, *seen = self._answers((synced, *map(_seen, found)))
+        for (cell, _), one in zip(claims, found, strict=True):
+            if isinstance(one, StoreDenied):  # one of another user, unless it was closed to its own
+                (stat,) = yield from Batch((Exists(self._path(cell)),))
+                if isinstance(stat, Stat) and _session_of(stat) == self.session_id:
+                    raise one
         pairs = zip(claims, seen, strict=True)
         return tuple(self._cell(cell, one).value == value for (cell, value), one in pairs)
 
@@ -129,11 +134,15 @@ class NameProtocol(Asking, CellProtocol):
         if not stat.owner:
             self._notices.add(self._path(cell), f"{self._path(cell)} is {NO_SESSION}")
         value = (data or b"").decode("utf-8", "replace")
-        ours = value.startswith(f"{stat.owner & (2**64 - 1):x}/")
+        ours = value.startswith(f"{_session_of(stat)}/")
         return Cell(value if ours else STRANGER, stat.czxid)
 
     def _path(self, cell: str) -> str:
         return f"{self._layout.queue(cell)}/lock"
+
+
+def _session_of(stat: Stat) -> str:
+    return f"{stat.owner & (2**64 - 1):x}"
 
 
 def _seen(read: Any) -> Any:

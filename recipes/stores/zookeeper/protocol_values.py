@@ -149,11 +149,7 @@ class Values(Asking):
             parts += _compared(node, write.data, version)
             if write.guards or write.if_version is not None:
                 reads = (Get(node), Get(receipt)) if make else (Get(node),)
-        # The transaction that ends the session names all that goes with it, and must not be too long.
-        surplus = self._receipts.surplus()
-        spent = tuple(Delete(self._places(key)[1], _data_version(at - 1)) for key, at in surplus)
-        for one in spent:
-            self._sizes.pop(one.path, None)
+        spent = self._spent()
         came, *found = (yield from Batch((Multi(tuple(parts)), *reads, *spent)))[: 1 + len(reads)]
         if isinstance(came, MultiFailed):
             there = self._answers(tuple(None if isinstance(one, NoNode) else one for one in found))
@@ -168,6 +164,14 @@ class Values(Asking):
         if make and put.settles:
             self._nodes.pop(write.key, None)  # it is not known which transaction made it
         return Exchanged(True, put.expected % VERSIONS + 1, put.receipt, stored)
+
+    def _spent(self) -> tuple[Delete, ...]:
+        """Return what deletes the oldest receipts: what ends the session names them all, and has a limit."""
+        surplus = self._receipts.surplus()
+        spent = tuple(Delete(self._places(key)[1], _data_version(at - 1)) for key, at in surplus)
+        for one in spent:
+            self._sizes.pop(one.path, None)
+        return spent
 
     def _judge(
         self, put: Exchange, failed: MultiFailed, place: int, found: tuple[Any, ...]
@@ -209,7 +213,8 @@ class Values(Asking):
         """Read value and receipt, which is made before that if the session ``begins`` to write here."""
         node, receipt = self._places(key)
         first = Create(receipt, b"", ephemeral=True) if begins else Sync("/")
-        replies = yield from Batch((first, Get(node), Get(receipt)))
+        spent = self._spent() if begins else ()
+        replies = (yield from Batch((first, Get(node), Get(receipt), *spent)))[:3]
         hidden = (NoNode, NodeExists)
         _, value, said = self._answers(tuple(None if isinstance(one, hidden) else one for one in replies))
         if said is not None:
@@ -218,8 +223,9 @@ class Values(Asking):
 
     def _lists(self, receipt: str) -> None:
         """Count a receipt among what the end of the session lists."""
-        self._sizes[receipt] = size = listed(receipt)
-        self._listed += size
+        if receipt not in self._sizes:
+            self._sizes[receipt] = size = listed(receipt)
+            self._listed += size
 
     def _note(self, key: str, found: tuple[bytes | None, Stat] | None) -> Stored:
         """Note the node as it was found, and return the value."""

@@ -478,10 +478,10 @@ def test_over_tls_a_server_that_never_answers_is_left_in_time(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What TLS 1.3 sends by itself, a session to be resumed, is no answer of ZooKeeper's."""
-    monkeypatch.setattr(kazoo_client, "connect_timeout", lambda *_: 1.0)
+    monkeypatch.setattr(kazoo_client, "connect_timeout", lambda *_: 3.0)
     with FakeZooKeeper(tls=server_context()) as server:
         server.silent = True
-        with pytest.raises(StoreUnavailable, match=r"did not answer for 1\.0 s"):
+        with pytest.raises(StoreUnavailable, match=r"did not answer for 3\.0 s"):
             connections(server.hosts, use_ssl=True, verify_certs=False).ask(Connect(12.0))
 
 
