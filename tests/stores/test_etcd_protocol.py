@@ -8,6 +8,7 @@ import pytest
 
 from recipes._contract.connection import Batch
 from recipes._contract.contenders import Contender
+from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
     Checked,
@@ -587,7 +588,13 @@ def test_who_cannot_watch_compares_all_the_same(etcd: EtcdProtocol) -> None:
     with pytest.raises(StoreUnavailable):
         feed(etcd.watch(watch, CONTEXT), (54, CUT), as_seen)
     with pytest.raises(StoreUnavailable):
-        feed(etcd.watch(watch, CONTEXT), CUT, CUT)
+        feed(etcd.watch(watch, CONTEXT), CUT)
+    with pytest.raises(Expired) as late:
+        feed(etcd.watch(watch, CONTEXT), (54, CUT), Expired())
+    assert late.value.__cause__ is CUT, "what is known of the store as the time is over"
+    with pytest.raises(Expired) as late:
+        feed(etcd.watch(watch, CONTEXT), (54, 99), Expired())
+    assert late.value.__cause__ is None
 
 
 def test_who_cannot_watch_as_it_checks_says_what_is_not_as_it_was(etcd: EtcdProtocol) -> None:
@@ -606,13 +613,12 @@ def test_who_cannot_watch_as_it_checks_says_what_is_not_as_it_was(etcd: EtcdProt
 @pytest.mark.parametrize("own", [(), ((KEY, 50),)], ids=["gone", "alone"])
 def test_who_cannot_watch_as_it_looks_sees_that_nobody_is_ahead(etcd: EtcdProtocol, own: Any) -> None:
     look = Look(MINE, EXCLUSIVE, TARGETS)
-    for lost in (CUT, (59, CUT, *seen((KEY, 50), (other(), 40), revision=61))):
-        steps = feed(etcd.look(look, CONTEXT), lost, seen(*own, revision=61))
-        assert (steps.result.mine, steps.result.ahead) == (MINE if own else None, ())
+    steps = feed(etcd.look(look, CONTEXT), (59, CUT, *seen(*own, revision=61)))
+    assert (steps.result.mine, steps.result.ahead) == (MINE if own else None, ())
     with pytest.raises(StoreUnavailable):
-        feed(etcd.look(look, CONTEXT), CUT, seen((KEY, 50), (other(), 40), revision=61))
+        feed(etcd.look(look, CONTEXT), (59, CUT, *seen((KEY, 50), (other(), 40), revision=61)))
     with pytest.raises(StoreUnavailable):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, ()), CONTEXT), CUT)
+        feed(etcd.look(look, CONTEXT), CUT)
 
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
@@ -703,9 +709,8 @@ def test_look_as_a_reader_takes_the_nearest_of_both_ranges(etcd: EtcdProtocol) -
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_look_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
-    more = [CUT] if error is CUT else []
     with pytest.raises(raised):
-        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, error, error), *more)
+        feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, error, error))
     reply = seen((KEY, 50), revision=60)
     with pytest.raises(raised):
         feed(etcd.look(Look(MINE, EXCLUSIVE, TARGETS), CONTEXT), (59, 64, *reply), (error,))
@@ -1281,8 +1286,8 @@ def test_a_list_is_read_again_if_its_watch_began_later(etcd: EtcdProtocol) -> No
 
 @pytest.mark.parametrize(("error", "raised"), EVERY_ERROR)
 def test_a_list_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> None:
-    more = [error] if error is CUT else []
-    for replies in ([(error,)], [(error, listed()), *more], [(5, error), *more], [(91, listed()), error]):
+    lost = [] if error is CUT else [[(error, listed())]]
+    for replies in (*lost, [(error,)], [(5, error)], [(91, listed()), error]):
         with pytest.raises(raised):
             feed(etcd.listing(List("x", 3, watch=len(replies[0]) > 1), CONTEXT), *replies)
 
@@ -1290,12 +1295,10 @@ def test_a_list_fails_in_part(etcd: EtcdProtocol, error: Any, raised: Any) -> No
 def test_a_list_that_cannot_be_watched_is_read_and_disturbed(etcd: EtcdProtocol) -> None:
     """So what observes it reads it again after a pause, and in the end watches it."""
     box = Box()
-    for lost in (CUT, (CUT, listed()), (5, CUT)):
-        steps = feed(etcd.listing(List("x", 3, watch=True), RequestContext(box)), lost, listed((KEY, 5, b"")))
-        assert steps[1:] == [Post("/kv/range", HEAD)]
-        assert [one.id for one in steps.result.contenders] == [ID]
-        assert box.events == [Disturbed()]
-        box.events.clear()
+    asked = List("x", 3, watch=True)
+    steps = feed(etcd.listing(asked, RequestContext(box)), (CUT, listed((KEY, 5, b""))))
+    assert [one.id for one in steps.result.contenders] == [ID]
+    assert box.events == [Disturbed()]
 
 
 def test_an_eviction_is_guarded_by_the_token(etcd: EtcdProtocol) -> None:

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, TypeVar
 
 from recipes._contract.contenders import Ahead, Contender
 from recipes._contract.contents import pack
+from recipes._contract.deadline import Expired
 from recipes._contract.operations import (
     Check,
     Checked,
@@ -67,6 +68,8 @@ from recipes.stores.etcd.requests import Watch as WatchKey
 __all__ = ["EtcdProtocol", "key_of", "stands"]
 
 T = TypeVar("T")
+Armed = tuple[int, StoreUnavailable | None]
+"""From which revision on all events will come; or 0, and why none will."""
 Json = Mapping[str, Any]
 
 HELD_PER_READ = 100  # a transaction of more than 128 operations is refused by default
@@ -239,16 +242,12 @@ class EtcdProtocol(ValuesProtocol):
 
         Where they cannot be watched they are compared all the same, each time: no waiter depends on watches.
         """
-        deaf = None
-        try:
-            since = yield from self._arm(op.mine, op.targets, context)
-            if since <= op.as_of:
-                return True
-        except StoreUnavailable as error:
-            since, deaf = 0, error.with_traceback(None)
+        since, deaf = yield from self._arm(op.mine, op.targets, context)
+        if deaf is None and since <= op.as_of:
+            return True
         expected = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
         reads = [codec.read(ref_key(target.ref)) for target in op.targets]
-        reply = yield from self._txn(expected, otherwise=reads)
+        reply = yield from self._although(deaf, self._txn(expected, otherwise=reads))
         as_seen = bool(reply.get("succeeded"))
         if not as_seen:
             pairs = zip(op.targets, codec.reads(reply), strict=True)
@@ -262,17 +261,13 @@ class EtcdProtocol(ValuesProtocol):
     def look(self, op: Look, context: RequestContext) -> Steps[Snapshot]:
         """Arm and read side by side; read again if the watches began later than the read."""
         watches = self._watches(op.mine, op.targets, context)
-        try:
-            replies = yield from self._together((*watches, *self._look_reads(op.mine, op.rule)))
-        except StoreUnavailable:
-            if watches:  # they can wait, if nobody is ahead
-                snapshot = yield from self._read_queue(op.mine, op.rule)
-                if snapshot.mine is None or not op.rule.blockers(snapshot.ahead):
-                    return snapshot
-            raise
-        created = replies[: len(watches)]
-        snapshot = yield from self._with_own(op.mine, op.rule, replies[len(watches) :])
-        since = max(created, default=0)
+        replies = yield from self._together((*watches, *self._look_reads(op.mine, op.rule)), deaf=True)
+        since, deaf = _armed(replies[: len(watches)])
+        snapshot = yield from self._although(deaf, self._with_own(op.mine, op.rule, replies[len(watches) :]))
+        if deaf is not None:
+            if snapshot.mine is None or not op.rule.blockers(snapshot.ahead):
+                return snapshot  # nobody is ahead, so there is nothing to watch
+            raise deaf
         if since > snapshot.as_of:
             snapshot = yield from self._read_queue(op.mine, op.rule)
         there = tuple(target for target in op.targets if target in snapshot.ahead)
@@ -283,15 +278,14 @@ class EtcdProtocol(ValuesProtocol):
         """Find the own key standing, and these others gone (after an event) or as seen; at one revision."""
         since, deaf = 0, None
         if op.evidence is None:
-            try:
-                since = yield from self._arm(op.mine, op.targets, context)
-            except StoreUnavailable as error:
-                deaf = error.with_traceback(None)
+            since, deaf = yield from self._arm(op.mine, op.targets, context)
             others = [compare for target in op.targets for compare in _compare_seen(target, op.mine)]
         else:
             others = [codec.compare_absent(ref_key(target.ref)) for target in op.targets]
         reads = [codec.read(key_of(op.mine)), *(codec.read(ref_key(target.ref)) for target in op.targets)]
-        reply = yield from self._txn([compare_stands(op.mine), *others], otherwise=reads)
+        reply = yield from self._although(
+            deaf, self._txn([compare_stands(op.mine), *others], otherwise=reads)
+        )
         if reply.get("succeeded"):
             if op.evidence is not None:
                 return Checked(mine=True, present=frozenset())
@@ -455,10 +449,18 @@ class EtcdProtocol(ValuesProtocol):
         own = yield from self._post("/kv/range", codec.span(key))
         return {"responses": [{"response_range": own}, {"response_range": {}}]}
 
-    def _arm(self, mine: Entry, targets: Ahead, context: RequestContext) -> Steps[int]:
-        """Watch; returns the revision from which on all their events will come."""
-        created = yield from self._together(self._watches(mine, targets, context))
-        return max(created, default=0)
+    def _arm(self, mine: Entry, targets: Ahead, context: RequestContext) -> Steps[Armed]:
+        """Watch; returns the revision from which on all their events will come, or why none will."""
+        return _armed((yield from self._together(self._watches(mine, targets, context), deaf=True)))
+
+    def _although(self, deaf: StoreUnavailable | None, steps: Steps[T]) -> Steps[T]:
+        """Read on without watches; if the time is over amid that, it is known why they could not be made."""
+        try:
+            return (yield from steps)
+        except Expired as expired:
+            if deaf is not None:
+                raise expired from deaf
+            raise
 
     def _arm_doubtful(
         self, mine: Entry, targets: Ahead, context: RequestContext, since: int, seen_at: int
@@ -544,6 +546,12 @@ class EtcdProtocol(ValuesProtocol):
     def _cheap(self, rule: Rule, parts: Sequence[Json]) -> bool:
         """Whether one range, and a short one, shows the own key and the contenders ahead."""
         return not rule.exclusive_only and codec.number(parts[0].get("count")) <= self.sorted_soon
+
+
+def _armed(created: Sequence[Any]) -> Armed:
+    """Return what the replies to watches say."""
+    deaf = next((one for one in created if isinstance(one, StoreUnavailable)), None)
+    return (max(created, default=0), None) if deaf is None else (0, deaf)
 
 
 def _compare_seen(target: Contender, mine: Entry) -> list[Json]:

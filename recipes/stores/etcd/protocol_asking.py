@@ -77,19 +77,18 @@ class AskingProtocol(StoreProtocol):
 
         What cannot be watched is read all the same, and shown as disturbed: so it is read again soon.
         """
-        try:
-            *since, found = yield from self._together((post,) if watch is None else (watch, post))
-        except StoreUnavailable:
-            if watch is None:
-                raise
-            found = yield from self._post(post.path, post.body)
+        if watch is None:
+            (found,) = yield from self._together((post,))
+            return found  # type: ignore[no-any-return]
+        since, found = yield from self._together((watch, post), deaf=True)
+        if isinstance(since, Exception):
             watch.mailbox.post(Disturbed())
-            return found
-        if max(since, default=0) > codec.revision(found):
+        elif since > codec.revision(found):
             found = yield from self._post(post.path, post.body)
         return found  # type: ignore[no-any-return]
 
-    def _together(self, requests: tuple[Request[Any], ...]) -> Steps[tuple[Any, ...]]:
+    def _together(self, requests: tuple[Request[Any], ...], *, deaf: bool = False) -> Steps[tuple[Any, ...]]:
+        """Ask all of these; if it may be ``deaf``, an error stands for what could not be watched alone."""
         if not requests:
             return ()
         known = self._latest
@@ -98,6 +97,8 @@ class AskingProtocol(StoreProtocol):
             if isinstance(reply, EtcdError):
                 raise self._meant(reply) from reply
             if isinstance(reply, Exception):
+                if deaf and isinstance(request, Watch) and isinstance(reply, StoreUnavailable):
+                    continue
                 raise reply
             if isinstance(request, Post):
                 self._take(self._whole(request, reply), known)
