@@ -139,7 +139,7 @@ ETCD_VALUES = [
         "a change between a read and its watch is missed",
         AskingProtocol,
         "_watched",
-        ("if max(since, default=0) > codec.revision(found):", "if False:"),
+        ("elif since > codec.revision(found):", "elif False:"),
     ),
     _bug(
         "receipts are swept with the tombstones",

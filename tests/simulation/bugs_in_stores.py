@@ -40,8 +40,8 @@ def look_gap_ignored() -> list[Any]:
 
     original = EtcdProtocol.look
 
-    def blind(self: Any, requests: Any) -> Any:
-        replies = yield from together(self, requests)
+    def blind(self: Any, requests: Any, **how: Any) -> Any:
+        replies = yield from together(self, requests, **how)
         return tuple(0 if isinstance(reply, int) else reply for reply in replies)
 
     together = EtcdProtocol._together
