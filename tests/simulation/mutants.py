@@ -112,7 +112,9 @@ MUTANTS = [
     Mutant("what was released is still held", P, BOTH, bugs.released_still_holds),
     Mutant("calls do not hear of sessions", S, BOTH, bugs.session_events_untold),
     Mutant("grants without asking the clock", S, ZOOKEEPER, bugs.admit_without_the_clock, TIMING),
-    Mutant("loss of the session is not seen while waiting", P, REDIS, bugs.session_loss_ignored_while_waiting),
+    Mutant(
+        "loss of the session is not seen while waiting", P, REDIS, bugs.session_loss_ignored_while_waiting
+    ),
     Mutant(
         "deadline counted from the reply",
         S,
