@@ -178,9 +178,8 @@ class RedisProtocol(StoreProtocol):
             if isinstance(found[at], StoreRefused) and len(ids) == len(some):
                 spared |= ids
                 found[at] = [0] * len(some)
-        self._unrenewed = (
-            spared | self._unrenewed
-        )  # first: who is answered meanwhile sees it, or is seen here
+        # First: one that is answered meanwhile sees it, or is seen below.
+        self._unrenewed = spared | self._unrenewed
         if any(self._stands.get(one, ("", None))[1] is not None for one in spared):
             return spared, list(replies)
         return spared, found

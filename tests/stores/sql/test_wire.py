@@ -26,6 +26,7 @@ from recipes.stores.sql.statements import Statements
 from recipes.stores.sql.tables import PREFIX, Tables
 from recipes.stores.sql.texts import Said
 from recipes.stores.sql.wire import QUICK_FROM, Progress, Wire
+from tests.stores.stepping import Box
 
 
 class Driver:
@@ -317,14 +318,6 @@ class Full(Noting):
         return self.found
 
 
-class Mail:
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-
-    def post(self, event: Any) -> None:
-        self.events.append(event)
-
-
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> tuple[Wire, Full]:
     """Return a session on such a connection, which has heard itself long ago."""
@@ -344,7 +337,7 @@ def transacted(wire: Wire, connection: Any, request: Transact) -> Any:
 
 def test_a_renewal_is_done_without_its_proof_and_waiters_look_by_time(full: tuple[Wire, Full]) -> None:
     """Each one failed, so every holder lost its session."""
-    (wire, connection), mail = full, Mail()
+    (wire, connection), mail = full, Box()
     listen = Listen(("x/7",), mail)
     assert wire.hearing.listen(listen)
     renewal = Transact(long, session=True)
@@ -379,7 +372,7 @@ SILENCED: dict[str, Any] = {
 def test_what_rings_is_done_without_ringing(full: tuple[Wire, Full], name: str) -> None:
     wire, connection = full
     acts = Acts(Statements.of(PREFIX, "postgresql"), "app", "recipes_", "me")
-    connection.found, mail = [(1, 0)], Mail()
+    connection.found, mail = [(1, 0)], Box()
     wire.hearing.listen(Listen(("x/7",), mail))
     assert transacted(wire, connection, Transact(partial(SILENCED[name], acts))) is True
     assert [one for one in connection.texts if "pg_notify" in one][1].count("IN (NULL)") == 1
