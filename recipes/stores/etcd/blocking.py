@@ -84,10 +84,10 @@ class EtcdConnection:
     def close(self) -> None:
         """Let go of connections and threads, within a second; never raises."""
         with contextlib.ExitStack() as closing:  # an interrupt leaves out one of them: so there are two
+            closing.callback(self._reader.close)  # last: who learns here that no watch comes asks at once
             for server in self._servers.values():
                 closing.callback(server.pool.close)
                 closing.callback(server.pool.close)
-            closing.callback(self._reader.close)
 
     def _server(self, endpoint: Endpoint) -> Server:
         speaker, context = self._wire.speaker(endpoint), self._context

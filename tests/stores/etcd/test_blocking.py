@@ -243,6 +243,27 @@ def test_a_mailbox_may_close_the_connection(connections: list[EtcdConnection]) -
         assert closed.wait(5)
 
 
+def test_who_learns_that_no_watch_comes_as_the_link_closes_is_not_left_with_a_silent_server(
+    connections: list[EtcdConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A waiter looks at once where its watch cannot be made: on no connection that is still open."""
+    with Server(confirming) as server:
+        connection = connection_to(server, connections)
+        connection.ask(Watch(b"k", Box()), 5)
+        close = connection._reader.close
+        looked: list[BaseException] = []
+
+        def close_and_look() -> None:
+            close()
+            with pytest.raises(StoreUnavailable) as refused:
+                connection.ask(Post("/kv/range", {}), 5)
+            looked.append(refused.value)
+
+        monkeypatch.setattr(connection._reader, "close", close_and_look)
+        connection.close()
+        assert "closed" in str(looked[0])
+
+
 def test_closing_without_a_watch_starts_nothing(connections: list[EtcdConnection]) -> None:
     connection: Any = EtcdConnection([("127.0.0.1", 1)])
     connection.close()
