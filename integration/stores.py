@@ -7,7 +7,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -436,15 +436,27 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 
 def engine_of(server: servers.Database) -> sqlalchemy.Engine:
     """Return an engine for the database of the tests, which keeps no connection."""
-    place = server.url().replace(server.scheme, _DRIVERS[server.scheme], 1)
-    return sqlalchemy.create_engine(place, poolclass=NullPool, isolation_level="READ COMMITTED")
+    return _engine(server.url().replace(server.scheme, _DRIVERS[server.scheme], 1))
+
+
+@cache
+def _engine(place: str) -> sqlalchemy.Engine:
+    plain = {"ssl_disabled": True} if place.startswith("mysql") else {}  # as the harness connects
+    return sqlalchemy.create_engine(
+        place, poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=plain
+    )
 
 
 def make_tables(server: servers.Database, prefix: str = PREFIX) -> None:
     """Make the tables of one prefix, unless they are there; they are those of the user of the tests."""
     with engine_of(server).begin() as connection:
-        for statement in Tables(prefix).ddl(server.scheme):
+        for statement in _ddl(prefix, server.scheme):
             connection.execute(sqlalchemy.text(statement))
+
+
+@cache
+def _ddl(prefix: str, scheme: str) -> tuple[str, ...]:
+    return tuple(Tables(prefix).ddl(scheme))
 
 
 STORES: dict[type[servers.Server], type[ServerStore]] = {

@@ -60,12 +60,10 @@ def test_promise_l8_nothing_is_left_of_many_cycles(lab: Lab) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _quick_collections() -> Iterator[None]:
+def _quick_collections() -> None:
     """Have `counted` look at what a test makes, and not at what others left: that holds up every thread."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def counted(lab: Lab) -> dict[str, int]:

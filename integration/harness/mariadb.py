@@ -87,7 +87,8 @@ class MariaDb(Database):
         """Return a connection of the administrator's, without transactions; close it."""
         place = {"host": self.host, "port": self.port, "user": "root", "database": "app"}
         bounds = {"connect_timeout": 5, "read_timeout": 30, "write_timeout": 30}
-        return pymysql.connect(**{**place, **bounds, "autocommit": True, **options})
+        plain = {"ssl_disabled": True}  # else the driver reads all that the system trusts, for 15 ms
+        return pymysql.connect(**{**place, **bounds, **plain, "autocommit": True, **options})
 
     def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that a query of the administrator's finds."""

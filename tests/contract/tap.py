@@ -19,6 +19,10 @@ from recipes._contract.wakeups import Gone, Granted
 PATIENCE_S = 30.0
 LOOKS = (("List",), ("Watch", "/kv/range"), ("Sync", "Children"), ("list",), ("listing",), ("peek",))
 """The round trips that begin a look at a whole queue, on one store or another."""
+GLANCES = (("glance",),)
+"""The round trips by which a waiter looks by itself, again and again, where the store does not notify."""
+MOST_GLANCES = 2
+"""How many of them are steps of a call: how many there are in all is as long as the test lets it wait."""
 RECEIVE = "receive"  # the name under which waiting for an event appears beside the requests
 
 
@@ -45,17 +49,21 @@ class Asked:
 
 @dataclass(eq=False)
 class Fault:
-    """Happens once, at the ``left``-th step from now that matches."""
+    """Happens once, at the ``left``-th step from now that matches; see `MOST_GLANCES`."""
 
     act: Act
     left: int
     matches: Callable[[Asked], bool]
     armed: bool = True
     fired: threading.Event = field(default_factory=threading.Event)
+    glances: int = 0
 
     def strikes(self, asked: Asked) -> bool:
         """Count a step; whether this is the one."""
         if not self.armed or not self.matches(asked):
+            return False
+        self.glances += asked.parts in GLANCES
+        if self.glances > MOST_GLANCES and asked.parts in (*GLANCES, (RECEIVE,)):
             return False
         self.left -= 1
         if self.left:
