@@ -16,7 +16,7 @@ with recipes.connect(URL) as client:
 
         with recipes.connect(URL) as elsewhere:
             try:
-                elsewhere.group("workers").join(id="worker-7", timeout=0.5)
+                elsewhere.group("workers").join(id="worker-7", timeout=2)
             except recipes.AlreadyJoined as refused:
                 print(refused)
 

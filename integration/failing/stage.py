@@ -157,5 +157,6 @@ def plain(text: str) -> str:
     text = re.sub(r"token \d+", "token N", text)
     text = re.sub(r"failing-\w+", "app", text)
     text = re.sub(r"within [\d.]+ s( \([^)]*\))?; check", "within N s; check", text)
+    text = re.sub(r"\(nothing within [\d.]+ s\)", "(nothing within N s)", text)
     text = re.sub(r"-\d{10}\b", "-NNNNNNNNNN", text)
     return re.sub(r"\b[0-9a-f]{12,32}\b", "ID", text)

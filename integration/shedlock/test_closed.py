@@ -12,7 +12,7 @@ from integration.opening import opened
 from integration.shedlock.store import ShedlockStore
 
 SESSION_S = 3
-OPTIONS = {**ShedlockStore.options, "restart_grace": 0}
+OPTIONS = dict(ShedlockStore.options)
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from tests.contract.tap import RECEIVE, Act, Asked
 from tests.contract.world import LONG, SHORT, Party, World, until
 
 ITEMS = [f"shard {number}" for number in range(24)]
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 KEEPING = {"Renew", "Open", "/lease/keepalive", "/lease/grant", "Connect", "PEXPIRE", "SETNX"}
 RENEWING = {"Renew", "/lease/keepalive", "/kv/txn", "Sync", "Exists", "PEXPIRE", "touch"}
 

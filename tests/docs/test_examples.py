@@ -46,7 +46,7 @@ SAYS = {
     "meeting.py": "all have done step 1\ngeneration 3 of barrier 'simulation/step' is broken",
     "members_alive.py": "alive: ['10.0.0.7:8000']",
     "members_async.py": "alive: ['10.0.0.7:8000']",
-    "membership.py": "group 'workers' has a member 'worker-7', which did not leave within 0.5 s",
+    "membership.py": "group 'workers' has a member 'worker-7', which did not leave within 2 s",
     "leading_lifespan.py": "requests see Leader(value='host-1:8000'",
     "leading_scheduler.py": "resigned",
     "guarded_write.py": "another client may hold it now, so stop, and acquire it again\nwhat stays: index-2",
