@@ -209,6 +209,29 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"{name}: {_or_reason(find)}" for name, find in found.items()]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell of a failure as it comes: some runs take hours."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(AtOnce(terminal))
+
+
+class AtOnce:
+    """Tells of each failure as it comes, in two lines; the summary has all of it."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell which test has failed, and the beginning of why."""
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message if crash is not None else report.longreprtext
+            self._terminal.write_line(f"\n{report.when} of {report.nodeid}: {' '.join(why.split())[:400]}")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Tell which versions the servers said they were, and what was measured."""
     seen = ", ".join(f"{name} said it is {version}" for name, version in config.stash.get(SEEN, {}).items())
