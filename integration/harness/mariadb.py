@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,8 @@ class MariaDb(Database):
 
     def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that a query of the administrator's finds."""
+        if "information_schema.innodb_" in query:  # it shows what it showed to who asked 0.1 s ago or less
+            time.sleep(0.12)
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute(query, values or None)
             return list(cursor.fetchall())
