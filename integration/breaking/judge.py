@@ -35,6 +35,8 @@ PATIENCE_S = 90.0
 LEFT_S = LONG_S + 5.0
 """How long what is left behind may be there: until the session's end."""
 AT_ONCE = 6
+WHOLE_EVERY = 10
+"""Of how many processes one frees all that it has as it ends, which takes as long as all before."""
 REHEARSALS = 3
 RIVAL_S = 20.0
 """The session and each request of the other client: no place is to blame for a machine that stands still."""
@@ -50,6 +52,7 @@ class Place:
     fault: str
     nth: int
     session_s: float
+    ends_whole: bool = False
     let_go_at: float = 0.0
     next_held: tuple[float, float] = (0.0, 0.0)
     lived_at: float = 0.0
@@ -165,11 +168,11 @@ class Breaking:
             self._worker.stdout.close()
 
     def _rehearse(self) -> None:
-        """Live without a fault: once to learn what is imported, once to count, or until nothing was late."""
-        (first,) = self.run([("none", 0)])
+        """Live without a fault: once in the worker itself, once to count, or until nothing was late."""
+        (first,) = self.run([("none", 0)], here=True)
         assert not first.wrong, first.wrong
         for left in reversed(range(REHEARSALS)):
-            (second,) = self.run([("none", 0)], modules=first.report["modules"])
+            (second,) = self.run([("none", 0)])
             assert not second.wrong, second.wrong
             self.counted = second.report["counted"]
             failed = [step["error"] for step in second.report["steps"] if step["error"]]
@@ -183,7 +186,8 @@ class Breaking:
         for fault, nth in places:
             self._slots.acquire()
             session_s = SHORT_S if fault == "stop" else LONG_S
-            place = Place(f"{next(self._numbers)}-{fault}-{nth}", fault, nth, session_s)
+            number = next(self._numbers)
+            place = Place(f"{number}-{fault}-{nth}", fault, nth, session_s, not number % WHOLE_EVERY)
             found.append(place)
             self._running[place.name] = place
             self._pool.submit(self._live, place, more).add_done_callback(lambda _: self._slots.release())
@@ -205,7 +209,7 @@ class Breaking:
     def _live_beside(self, rival: recipes.Client, place: Place, more: Mapping[str, Any]) -> None:
         busy = rival.lock("busy")
         grant = busy.acquire(timeout=BEFORE_NEXT_S)
-        facts = {name: getattr(place, name) for name in ("name", "fault", "nth", "session_s")}
+        facts = {name: getattr(place, name) for name in ("name", "fault", "nth", "session_s", "ends_whole")}
         order = {**facts, "url": self._url(place.name), **more}
         assert self._worker.stdin is not None
         self._worker.stdin.write(json.dumps(order) + "\n")

@@ -2,16 +2,17 @@
 
 Run as ``python -m integration.breaking.worker API FOLDER OPTIONS`` with the library of `breaker` preloaded.
 Each line of its input is an order: a name, a URL, a fault, which call it strikes, and the session's timeout.
-It prints a line when a child waits for what another process holds, and when it has ended; what became of it
-is in the folder, in a file of its name.
+The life of an order that is "here" is lived in the process itself: what is imported, and made once for all
+clients, is there for its children. It prints a line when a child waits for what another process holds, and
+when it has ended; what became of it is in the folder, in a file of its name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import gc
-import importlib
 import json
 import os
 import select
@@ -74,9 +75,6 @@ class Child:
             "strays": self.strays + self.breaker.said,
             "threads": self.threads(),
             "descriptors": sorted(map(str, self.descriptors() ^ self.before)),
-            "modules": sorted(
-                name for name, module in sys.modules.items() if getattr(module, "__spec__", None)
-            ),
         }
         self.report.write_text(json.dumps(found, default=repr))
 
@@ -194,6 +192,31 @@ def say(*words: object) -> None:
     os.write(1, (json.dumps(words) + "\n").encode())
 
 
+def lived(order: dict[str, Any]) -> int:
+    """Live in a child, and return its number; or in this process, 0."""
+    gc.freeze()  # a child neither looks at nor frees what it has of its parent
+    child = 0 if order.get("here") else os.fork()
+    if child:
+        return child
+    if not order.get("here"):
+        os.close(sys.stdin.fileno())
+    Child(order).run()
+    say("lived", order["name"], boot_time())
+    if order.get("here"):
+        say("ended", order["name"], boot_time(), 0)
+        return 0
+    if not order["ends_whole"]:
+        end()
+    sys.exit()
+
+
+def end() -> None:
+    """End as Python does, but for what takes it the most time: to free, one by one, all that there is."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    os._exit(0)
+
+
 def main() -> int:
     """Obey, until there are no more orders and no child is left."""
     reader, children, orders = sys.stdin.fileno(), {}, b""
@@ -207,17 +230,8 @@ def main() -> int:
         *whole, orders = orders.split(b"\n")
         for line in whole:
             order = json.loads(line)
-            for module in order.pop("modules", ()):  # so that no life opens files to import
-                with contextlib.suppress(ImportError):  # made by another module, under a name of its own
-                    importlib.import_module(module)
-            gc.freeze()  # a child neither looks at nor frees what it has of its parent
-            child = os.fork()
-            if not child:
-                os.close(reader)
-                Child(order).run()
-                say("lived", order["name"], boot_time())
-                return 0  # and Python ends as it does
-            children[child] = order["name"]
+            if child := lived(order):
+                children[child] = order["name"]
         while children:
             child, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             if not child:
