@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Generator
 
-__all__ = ["pytest_collection_finish"]
+import pytest
+
+__all__ = ["pytest_collection", "pytest_collection_finish"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile: there is next to none, and it takes a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
