@@ -84,7 +84,10 @@ SEEN = pytest.StashKey[dict[str, str]]()
 """What each server that was started said of its version."""
 
 
-LONGEST = ("breaking/test_breaking.py",)
+LONGEST = (
+    *("breaking/test_breaking.py", "exactly_once/test_exactly_once.py", "pausing/test_guarded.py"),
+    *("redlock/test_runs.py", "sql/test_transfers.py"),
+)
 """What takes so long that one process alone would be at it when all others have ended."""
 
 

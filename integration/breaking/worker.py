@@ -37,6 +37,8 @@ HOLDS_S = 0.03
 STOP_S = 3.0
 QUIET_S = 5.0
 TRIES = 3
+BEHIND = 5
+"""How much nicer than the tests beside it: these lives compute, and how late one is, is left out."""
 
 
 class Child:
@@ -219,6 +221,7 @@ def end() -> None:
 
 def main() -> int:
     """Obey, until there are no more orders and no child is left."""
+    os.nice(BEHIND)
     reader, children, orders = sys.stdin.fileno(), {}, b""
     more, stopped = True, {}
     while more or children:
