@@ -9,8 +9,17 @@ __all__ = ["NEVER", "Deadline", "Expired", "duration"]
 LONGEST_S = 100 * 365 * 86400.0
 
 
+CUT_S = 0.05
+
+
 class Expired(Exception):
-    """The deadline of the call has passed; thrown into the program at the operation it waits for."""
+    """The deadline of the call has passed; thrown into the program at the operation it waits for.
+
+    Attributes:
+        cut: Whether it cut short a request, which might have been answered a moment later.
+    """
+
+    cut = False
 
 
 @record
@@ -36,6 +45,10 @@ class Deadline:
         if left <= 0:
             raise Expired
         return left if seconds is None or left < seconds else seconds
+
+    def cuts(self, now: float) -> bool:
+        """Whether it is why a request failed that failed just now: what waits may be a little early."""
+        return self.at is not None and self.at - now < CUT_S
 
 
 NEVER = Deadline(None)

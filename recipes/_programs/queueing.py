@@ -161,6 +161,10 @@ class Attempt:
             return SessionLost(lost.reason, self.name, recipe=self.recipe)
         return None
 
+    def silent(self, expired: Expired) -> BaseException | None:
+        """Return how the store did not answer; None if it has said who is ahead, and had no time for more."""
+        return None if expired.cut and self.position is not None else expired.__cause__
+
     def timed_out(self, silent: BaseException | None) -> LockTimeout:
         """Return the error of one that was not granted in time; ``silent`` says that there was no answer."""
         if self.late is None:
@@ -219,7 +223,8 @@ def acquire(attempt: Attempt) -> Program[HeldState]:
         except Expired as expired:
             yield from Abandon(ticket)
             yield from tell_end(attempt, "timeout")
-            raise attempt.timed_out(expired.__cause__) from expired.__cause__
+            silent = attempt.silent(expired)
+            raise attempt.timed_out(silent) from silent
         except QueueFull:  # and it has left the queue
             yield from tell_end(attempt, "cancelled", reason="QueueFull")
             raise

@@ -197,7 +197,7 @@ def _wait(op: Wait, call: Call) -> Effects[Event | None]:
         if found is None:
             call.deadline.bound(None, call.runtime.now())
     except Expired as expired:
-        if session.clock is not None and session.clock.state(call.runtime.now()) != "held":
+        if not _proven(call, call.runtime.now()):
             raise expired from _silent(call, "two renewals of the session were not answered")
         raise
     if state.closed is not None:
@@ -209,6 +209,12 @@ def _wait(op: Wait, call: Call) -> Effects[Event | None]:
 def _silent(call: Call, seen: str) -> StoreUnavailable:
     """Return why a call that ran out of time may have done so: the store does not answer."""
     return StoreUnavailable(call.runtime.backend.label, seen)
+
+
+def _proven(call: Call, now: float) -> bool:
+    """Whether the store has answered the renewals of the call's session of late, as far as is known."""
+    session = call.session
+    return session is None or session.clock is None or session.clock.state(now) == "held"
 
 
 def _still(session: StoreSession) -> None:
@@ -238,9 +244,10 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
     while True:
         failures += 1
         again = again or not lost.unsent
+        now = call.runtime.now()
         if isinstance(op, Renew) or (call.fail_fast and failures >= max(2, call.runtime.backend.servers)):
             raise lost
-        pause_s = retries.after(lost, call.runtime.now())
+        pause_s = retries.after(lost, now)
         if retries.over and not (call.lasting or isinstance(op, UNTIL_DONE)):
             raise lost
         call.last_error = lost
@@ -254,6 +261,7 @@ def _ask_again(op: StoreOp[Any], call: Call, lost: StoreUnavailable) -> Effects[
             lost = _where_it_was_asked(error)
             continue
         except Expired as expired:
+            expired.cut = failures == 1 and call.deadline.cuts(now) and _proven(call, now)
             raise expired from call.last_error
         for event in missed:
             call.mailbox.post(event)

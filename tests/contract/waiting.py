@@ -9,7 +9,7 @@ import pytest
 
 from recipes import LockTimeout, QueueFull, SessionLost, StoreTimeout, StoreUnavailable
 from tests.contract.interrupts import LOSSES, STRIKES, by_caller, by_caller_or_waiting, each_step
-from tests.contract.tap import Act
+from tests.contract.tap import RECEIVE, Act, Asked
 from tests.contract.world import SHORT, World, until, without_waiting
 
 
@@ -67,6 +67,24 @@ class Waiting:
                 )
             party.tap.heal()
         a.release(grant)
+
+    def test_a_look_that_is_cut_short_as_the_wait_ends_is_no_silence(self, world: World) -> None:
+        a, b, c = (world.client() for _ in range(3))
+        a.acquire("x")
+        ahead = b.queue_up("x", timeout=1)
+        waiting = c.queue_up("x", timeout=3.5)
+
+        def falls_silent(asked: Asked) -> None:
+            if not asked.behind and asked.parts != (RECEIVE,):
+                c.tap.silence()
+
+        c.tap.before = falls_silent
+        assert type(ahead.error()) is LockTimeout  # the other looks now, or by itself
+        error = waiting.error()
+        c.tap.heal()
+        assert type(error) is LockTimeout
+        assert error.__cause__ is None
+        assert c.wait_clean()
 
     def test_a_waiter_whose_store_falls_silent_says_so(self, world: World) -> None:
         a, b = world.client(), world.client(**SHORT)
