@@ -34,6 +34,8 @@ HARNESS = ("integration/harness", "integration/servers.py", "integration/proxy.p
 
 BESIDE = ("-n", "7", "--dist", "worksteal")
 """Run tests beside each other: nearly all of them mostly wait, so more than there are cores."""
+WAITING = ("-n", "12", *BESIDE[2:])
+"""The contract without a server: it waits most of all."""
 SERVED = ("-n", "5", *BESIDE[2:])
 """The same on real servers, which take their share of the cores: with more at a time all come late."""
 CONTRACT = ("-n", "8", *BESIDE[2:])
@@ -111,14 +113,14 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests that need no server."""
     session.install("-e", ".[cli]", *group("tests"))
-    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "3")
+    rest = ("tests", "--ignore=tests/contract", "--ignore=tests/simulation", *SHORT, "-n", "5")
     if session.posargs:
         measured(session, "tests")
         return
     # It computes, and a tracer slows that; the others mostly wait. Last in line, a test may take long.
     simulated = ("tests/simulation", *SHORT, "--timeout=1800", "-n", "2", "--dist", "worksteal")
     with meanwhile(session, "pytest", *simulated):
-        measured(session, "tests", ("tests/contract", *SHORT, *BESIDE), rest)
+        measured(session, "tests", ("tests/contract", *SHORT, *WAITING), rest)
     report(session)
 
 
