@@ -36,7 +36,7 @@ LEFT_S = LONG_S + 5.0
 """How long what is left behind may be there: until the session's end."""
 AT_ONCE = 6
 WHOLE_EVERY = 10
-"""Of how many processes one frees all that it has as it ends, which takes as long as all before."""
+"""Of how many processes one frees all that it has as it ends, which is a third of its CPU time."""
 REHEARSALS = 3
 RIVAL_S = 20.0
 """The session and each request of the other client: no place is to blame for a machine that stands still."""

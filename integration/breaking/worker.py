@@ -194,19 +194,20 @@ def say(*words: object) -> None:
     os.write(1, (json.dumps(words) + "\n").encode())
 
 
-def lived(order: dict[str, Any]) -> int:
-    """Live in a child, and return its number; or in this process, 0."""
-    gc.freeze()  # a child neither looks at nor frees what it has of its parent
-    child = 0 if order.get("here") else os.fork()
-    if child:
-        return child
-    if not order.get("here"):
-        os.close(sys.stdin.fileno())
+def live(order: dict[str, Any]) -> None:
+    """Live, and say so."""
     Child(order).run()
     say("lived", order["name"], boot_time())
-    if order.get("here"):
-        say("ended", order["name"], boot_time(), 0)
-        return 0
+
+
+def born(order: dict[str, Any]) -> int:
+    """Fork a child that lives; returns its number."""
+    gc.freeze()  # a child neither looks at nor frees what it has of its parent
+    child = os.fork()
+    if child:
+        return child
+    os.close(sys.stdin.fileno())
+    live(order)
     if not order["ends_whole"]:
         end()
     sys.exit()
@@ -233,8 +234,11 @@ def main() -> int:
         *whole, orders = orders.split(b"\n")
         for line in whole:
             order = json.loads(line)
-            if child := lived(order):
-                children[child] = order["name"]
+            if order.get("here"):
+                live(order)
+                say("ended", order["name"], boot_time(), 0)
+            else:
+                children[born(order)] = order["name"]
         while children:
             child, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             if not child:
