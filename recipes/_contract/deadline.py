@@ -7,9 +7,8 @@ from recipes._record import record
 __all__ = ["NEVER", "Deadline", "Expired", "duration"]
 
 LONGEST_S = 100 * 365 * 86400.0
-
-
 CUT_S = 0.05
+"""How long before the deadline a request may fail for want of time: its wait may end a little early."""
 
 
 class Expired(Exception):
@@ -47,7 +46,7 @@ class Deadline:
         return left if seconds is None or left < seconds else seconds
 
     def cuts(self, now: float) -> bool:
-        """Whether it is why a request failed that failed just now: what waits may be a little early."""
+        """Whether a request that failed just now may have failed for want of time."""
         return self.at is not None and self.at - now < CUT_S
 
 

@@ -162,7 +162,7 @@ class Attempt:
         return None
 
     def silent(self, expired: Expired) -> BaseException | None:
-        """Return how the store did not answer; None if it has said who is ahead, and had no time for more."""
+        """Return how the store did not answer; None if it told the position, and had no time for more."""
         return None if expired.cut and self.position is not None else expired.__cause__
 
     def timed_out(self, silent: BaseException | None) -> LockTimeout:
