@@ -20,7 +20,7 @@ from integration.stores import ServerStore, make_tables, store_on
 from tests.contract.fixtures import api, side, world  # noqa: F401 - fixtures
 from tests.contract.timing import Timing
 from tests.foreground import as_in_the_foreground
-from tests.heap import pytest_collection, pytest_collection_finish  # noqa: F401 - hooks
+from tests.heap import collected, pytest_collection, pytest_collection_finish  # noqa: F401 - for pytest
 
 as_in_the_foreground()
 

@@ -7,7 +7,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 from tests.foreground import as_in_the_foreground
-from tests.heap import pytest_collection, pytest_collection_finish  # noqa: F401 - hooks
+from tests.heap import collected, pytest_collection, pytest_collection_finish  # noqa: F401 - for pytest
 
 as_in_the_foreground()
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
-__all__ = ["pytest_collection", "pytest_collection_finish"]
+__all__ = ["INTERRUPTED", "collected", "pytest_collection", "pytest_collection_finish"]
+
+INTERRUPTED = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("collected"),
+]
+"""The marks of a test that interrupts: what nobody got is closed as it is dropped, and Python warns of that.
+
+A generator that is dropped hears an interrupt too, and nobody is notified of that.
+"""
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """Collect what interrupts have left here, where it is filtered, and not amid another test."""
+    yield
+    gc.collect()
 
 
 @pytest.hookimpl(wrapper=True)

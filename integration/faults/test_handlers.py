@@ -15,10 +15,10 @@ from integration import servers
 from integration.chaos.stages import staged
 from integration.faults.labs import Lab
 from integration.needing import needed
+from tests.heap import INTERRUPTED
 from tests.run.handlers import CALLS, CELL_CALLS, Party, Storm
 
-# A generator that is dropped hears a signal too, and nobody hears of that.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = INTERRUPTED
 
 STORM_S = 8
 STRIDE = {"etcd": 37, "zookeeper": 23, "redis": 23}

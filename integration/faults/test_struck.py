@@ -5,7 +5,6 @@ In memory and on SQLite ``tests/run/test_struck.py`` and ``tests/run/test_interr
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,12 +13,12 @@ import pytest
 
 import recipes
 from integration import servers
+from tests.heap import INTERRUPTED
 from tests.run.interrupted import CALLS, Pair, every, interrupted_at
 from tests.run.striking import EVERYWHERE, Strike
 
 pytestmark = [
-    # A generator that is dropped hears a signal too, and nobody hears of that.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    *INTERRUPTED,
     pytest.mark.parametrize("server", servers.ASKED, indirect=True),
 ]
 
@@ -27,13 +26,6 @@ SOON_S = 10
 STRIDE = 5
 FAR = 97
 """The stride where every noun is interrupted: the package's code above the store is the same in memory."""
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """Collect here, where it is expected, what interrupts have left, and not amid another test."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture

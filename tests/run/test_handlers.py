@@ -12,14 +12,14 @@ import pytest
 import recipes
 from integration.servers import eventually
 from recipes._section import section
+from tests.heap import INTERRUPTED
 from tests.run.handlers import CALLS, Party, Storm
 from tests.run.striking import EVERYWHERE
 
 STRIDE = 4
 SOON_S = 10
 
-# A generator that is dropped hears a signal too, and nobody is notified of that.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = INTERRUPTED
 
 
 @pytest.fixture(params=["memory", "sqlite"])

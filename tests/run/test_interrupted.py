@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,21 +12,14 @@ from pathlib import Path
 import pytest
 
 import recipes
+from tests.heap import INTERRUPTED
 from tests.run.interrupted import CALLS, Pair, every, interrupted_at
 from tests.run.striking import EVERYWHERE, StrikeAnywhere
 from tests.threads import until_ended
 
 STRIDE = 7
 
-# A generator that is dropped hears a signal too, and nobody is notified of that.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """Collect what interrupts have left here, where it is filtered, and not amid another test."""
-    yield
-    gc.collect()
+pytestmark = INTERRUPTED
 
 
 @pytest.fixture(params=["memory", "sqlite"])

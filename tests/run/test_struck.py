@@ -20,13 +20,13 @@ import pytest
 import recipes
 from integration.servers import eventually
 from recipes.events import Transition
+from tests.heap import INTERRUPTED
 from tests.run.striking import Handled, Strike, StrikeAtTheEnd, StrikeWithin
 
 SOON_S = 20
 
 
-# A generator that is dropped hears a signal too, and nobody is notified of that.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = INTERRUPTED
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -22,6 +22,7 @@ from integration.servers import eventually
 from recipes._contract.wakeups import Disturbed, Event, Gone
 from recipes.stores.etcd.blocking import EtcdConnection
 from recipes.stores.etcd.requests import Watch
+from tests.heap import INTERRUPTED
 from tests.stores.etcd.fakes import Box, Peer, Server
 
 WITHIN = (str(Path(recipes.__file__).parent), threading.__file__, str(Path(h11.__file__).parent))
@@ -29,9 +30,8 @@ SOON_S = 5
 ENTERS_BY_CALL = sys.version_info >= (3, 14)
 """Whether a ``with`` statement calls ``__enter__`` as one calls others (``recipes/_mutex.py``)."""
 
-# Sockets that nobody got are closed as they are dropped, with a warning.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    *INTERRUPTED,
     pytest.mark.usefixtures("nothing_in_limbo"),
 ]
 
