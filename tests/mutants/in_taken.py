@@ -8,7 +8,7 @@ from recipes.stores.etcd.blocking_loan import Loan
 from recipes.stores.etcd.blocking_reader import Reader, _Ears
 from recipes.stores.etcd.pool import _Talk
 from recipes.stores.sockets import Conn
-from recipes.stores.sql import blocking, descriptors
+from recipes.stores.sql import descriptors
 from recipes.stores.zookeeper import handler_sockets
 from recipes.stores.zookeeper.handler import LeanHandler
 from recipes.stores.zookeeper.handler_sockets import OwnSocket, Waker
@@ -65,5 +65,6 @@ TAKEN = [
          "if taken(connection):"),
     _bug("a connection to a database is closed though it is another's", DRIVERS, descriptors,
          "_leave_taken", "if taken(connection):"),
-    _bug("a stranger is hung up on", DRIVERS, blocking, "_hang_up", "if taken(connection):"),
+    _bug("a stranger is hung up on", DRIVERS, descriptors, "hang_up",
+         "if identity(copy) == kind:", "if True:"),
 ]  # fmt: skip

@@ -8,10 +8,8 @@ that it comes free.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import select
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -25,7 +23,7 @@ from recipes._run.waiting import acquire
 from recipes._section import section
 from recipes._threads import new_thread, start
 from recipes.errors import StoreUnavailable
-from recipes.stores.sql.descriptors import taken
+from recipes.stores.sql.descriptors import hang_up, taken
 from recipes.stores.sql.engines import WORKERS
 from recipes.stores.sql.meaning import connecting, is_ours, meaning
 from recipes.stores.sql.requests import Listen, Transact
@@ -288,7 +286,7 @@ class SqlConnection(Connection):
             connected = self._engine.connect()
         with connected as connection:
             driver = connection.connection.driver_connection
-            job.use(lambda: _hang_up(driver))
+            job.use(lambda: hang_up(driver))
             try:
                 return self._wire.transact(connection, request, job.progress, job.until, self._over.wait)
             finally:
@@ -314,7 +312,7 @@ class _Listener(threading.Thread):
         """Have it end: the connection finds its end."""
         connection = self._connection
         if connection is not None:
-            _hang_up(connection)
+            hang_up(connection)
 
     def run(self) -> None:
         """Listen, on one connection after the other, until closed."""
@@ -355,16 +353,3 @@ class _Listener(threading.Thread):
         elif connection is not None:
             with contextlib.suppress(Exception):
                 connection.close()
-
-
-def _hang_up(connection: Any) -> None:
-    """Have what uses a driver's connection find its end; from any thread; never raises."""
-    if taken(connection):
-        return
-    with contextlib.suppress(Exception):  # it may be closed meanwhile
-        known = getattr(connection, "_sock", None)  # PyMySQL's
-        if known is not None:
-            known.shutdown(socket.SHUT_RDWR)
-            return
-        with socket.socket(fileno=os.dup(connection.fileno())) as sock:
-            sock.shutdown(socket.SHUT_RDWR)

@@ -5,6 +5,8 @@ A driver closes the number that it has; whose file or socket is open under it by
 
 from __future__ import annotations
 
+import os
+import socket
 import weakref
 from contextlib import suppress
 from types import SimpleNamespace
@@ -15,7 +17,7 @@ from sqlalchemy.exc import DisconnectionError
 
 from recipes._descriptors import TAKEN, Identity, identity, leave
 
-__all__ = ["guard", "taken"]
+__all__ = ["guard", "hang_up", "taken"]
 
 _known: weakref.WeakKeyDictionary[Any, tuple[int, Identity | None]] = weakref.WeakKeyDictionary()
 _NOTHING = SimpleNamespace(close=lambda: None)
@@ -35,6 +37,30 @@ def taken(connection: Any) -> bool:
     return number >= 0 and identity(number) != kind and _number(connection) == number
 
 
+def hang_up(connection: Any) -> None:
+    """Have what uses a driver's connection find its end; from any thread; never raises.
+
+    Whoever uses it may close it meanwhile, and its number may be somebody else's at once. What a copy of the
+    number leads to stays what it is: so the copy is made first, and then looked at.
+    """
+    number, kind = _known.get(connection, (-1, None))
+    with suppress(OSError):
+        copy = os.dup(number)
+        try:
+            if identity(copy) == kind:
+                _shut_down(copy)
+        finally:
+            os.close(copy)
+
+
+def _shut_down(number: int) -> None:
+    sock = socket.socket(fileno=number)
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    finally:
+        sock.detach()
+
+
 def _note(connection: Any) -> None:
     number = _number(connection)
     _known[connection] = number, identity(number)
@@ -49,6 +75,8 @@ def _number(connection: Any) -> int:
 
 
 def _check(connection: Any) -> None:
+    if connection not in _known:  # a pool had it before it was guarded
+        _note(connection)
     if taken(connection):
         raise DisconnectionError(TAKEN)  # the pool makes another
 

@@ -129,7 +129,7 @@ def test_where_no_other_worker_can_be_started_the_one_there_is_does_it(
 def test_what_nobody_waits_for_is_ended_if_it_still_hangs_when_the_next_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
+    monkeypatch.setattr(blocking, "hang_up", threading.Event.set)
     database = Database()
     connection = connected(database)
     assert connection.ask(BEHIND, GENEROUS_S) is None
@@ -167,7 +167,7 @@ def interrupted_joins(
     database: Database, connection: Any, monkeypatch: pytest.MonkeyPatch, *, times: int, timeout_s: float
 ) -> list[threading.Event]:
     """Have an interrupt strike so many joins that hang; return what is set as each is hung up on."""
-    monkeypatch.setattr(blocking, "_hang_up", threading.Event.set)
+    monkeypatch.setattr(blocking, "hang_up", threading.Event.set)
     database.joins_hang = True
     hanging: list[threading.Event] = []
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import QueuePool, create_engine
 
 from recipes import _descriptors as left
-from recipes.stores.sql import blocking, descriptors
+from recipes.stores.sql import descriptors
 from tests.strangers import Stranger
 
 Take = Callable[[int], Stranger]
@@ -56,6 +58,15 @@ def engine() -> Iterator[Any]:
     one.dispose()
 
 
+def opened() -> list[tuple[int, str]]:
+    """Return what this process has open; but for the listing itself."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append((int(link.name), str(link.readlink())))
+    return sorted(found)
+
+
 def driven(connection: Any) -> Driven:
     """Return the driver's connection below another."""
     found = connection.connection.driver_connection
@@ -92,8 +103,52 @@ def test_nobody_hangs_up_on_a_stranger(engine: Any, take: Take) -> None:
     with engine.connect() as connection:
         one = driven(connection)
         stranger = take(one.number)
-        blocking._hang_up(one)
+        descriptors.hang_up(one)
         assert stranger.hurt() == ""
+
+
+def test_who_uses_a_connection_finds_its_end(engine: Any) -> None:
+    with engine.connect() as connection:
+        one = driven(connection)
+        before = opened()
+        descriptors.hang_up(one)
+        assert one.far.recv(1) == b""
+        assert not descriptors.taken(one)
+        assert opened() == before
+
+
+@pytest.mark.parametrize("kind", ["a socket", "a file"])
+def test_what_gets_the_number_of_a_connection_that_is_closed_meanwhile_is_left_alone(
+    engine: Any, take: Take, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its worker closes it just as another thread hangs up, and that thread's look at the number is past."""
+    with engine.connect() as connection:
+        one, real, strangers = driven(connection), os.dup, []
+        with monkeypatch.context() as patch, Path(__file__).open("rb") as file:
+
+            def late(number: int) -> int:
+                if kind == "a socket":
+                    strangers.append(take(number))
+                else:
+                    os.dup2(file.fileno(), number)
+                before.append(opened())
+                return real(number)
+
+            before: list[list[tuple[int, str]]] = []
+            patch.setattr(os, "dup", late)
+            descriptors.hang_up(one)
+            assert [opened()] == before
+            if kind == "a file":
+                os.close(one.number)
+        assert [stranger.hurt() for stranger in strangers] == [""] * len(strangers)
+
+
+def test_a_connection_that_a_pool_had_before_is_known_once_it_is_lent() -> None:
+    one = Driven(":memory:")
+    with contextlib.closing(one):
+        descriptors._check(one)
+        descriptors.hang_up(one)
+        assert one.far.recv(1) == b""
 
 
 def test_what_is_left_stays_for_good() -> None:
