@@ -40,8 +40,8 @@ def taken(connection: Any) -> bool:
 def hang_up(connection: Any) -> None:
     """Have what uses a driver's connection find its end; from any thread; never raises.
 
-    Whoever uses it may close it meanwhile, and its number may be somebody else's at once. What a copy of the
-    number leads to stays what it is: so the copy is made first, and then looked at.
+    The thread that uses it may close it meanwhile, and its number may be that of another file at once. What a
+    copy of the number leads to stays what it is: so the copy is made first, and then looked at.
     """
     number, kind = _known.get(connection, (-1, None))
     with suppress(OSError):
