@@ -65,6 +65,5 @@ TAKEN = [
          "if taken(connection):"),
     _bug("a connection to a database is closed though it is another's", DRIVERS, descriptors,
          "_leave_taken", "if taken(connection):"),
-    _bug("a stranger is hung up on", DRIVERS, descriptors, "hang_up",
-         "if identity(copy) == kind:", "if True:"),
+    _bug("a stranger is hung up on", DRIVERS, descriptors, "hang_up", "if identity(copy) != kind:"),
 ]  # fmt: skip

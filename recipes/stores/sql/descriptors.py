@@ -46,19 +46,12 @@ def hang_up(connection: Any) -> None:
     number, kind = _known.get(connection, (-1, None))
     with suppress(OSError):
         copy = os.dup(number)
-        try:
-            if identity(copy) == kind:
-                _shut_down(copy)
-        finally:
+        if identity(copy) != kind:
             os.close(copy)
-
-
-def _shut_down(number: int) -> None:
-    sock = socket.socket(fileno=number)
-    try:
-        sock.shutdown(socket.SHUT_RDWR)
-    finally:
-        sock.detach()
+            return
+        # The family does not matter; only this object closes it, wherever an interrupt strikes.
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=copy) as sock:
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 def _note(connection: Any) -> None:
